@@ -19,8 +19,8 @@ import (
 const v35, v36, v37 = "3.5.35", "3.6.16", "3.7.3"
 
 var programs struct {
-	dir           string
-	plain, points func() (string, error)
+	dir                   string
+	plain, points, runner func() (string, error)
 }
 
 func TestMain(m *testing.M) {
@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 		})
 	}
 	programs.plain, programs.points = build("plain", ""), build("points", "crashpoints")
+	programs.runner = sync.OnceValues(func() (string, error) {
+		return harness.BuildLogRunner(context.Background(), dir)
+	})
 	// The tests wait most of the time, for leases and polls to pass.
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {

@@ -15,6 +15,8 @@ import (
 type Options struct {
 	// Bin is the directory with the programs, see [Build].
 	Bin string
+	// LogRunner is the program that runs daemons in pods, see [BuildLogRunner].
+	LogRunner string
 	// EtcdDirs is where etcd is, as in ETCDADM_ETCD_DIR.
 	EtcdDirs string
 	// Dir is where everything goes; a temporary directory if it is empty.
@@ -57,6 +59,7 @@ type Cluster struct {
 	writers  []*Writer
 	watchers []*Watcher
 	disks    []*Disk
+	machines []*Machine
 	closed   bool
 }
 
@@ -275,6 +278,9 @@ func (c *Cluster) stopAll() {
 		case n.Running() || ended:
 			n.Kill()
 		}
+	}
+	for _, m := range c.machines {
+		m.close()
 	}
 	err := c.Await(Soon, func(context.Context) error {
 		if left := using(c.Dir); len(left) > 0 {

@@ -153,28 +153,39 @@ func (n *Net) close() {
 // dial connects from within the namespace: a socket belongs to the namespace
 // in which it was made.
 func (s *space) dial(ctx context.Context, addr string) (net.Conn, error) {
+	return within(s, func() (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", addr) })
+}
+
+// listen listens within the namespace.
+func (s *space) listen(addr string) (net.Listener, error) {
+	return within(s, func() (net.Listener, error) { return net.Listen("tcp", addr) })
+}
+
+// within makes a socket in a namespace.
+func within[T any](s *space, open func() (T, error)) (T, error) {
 	type result struct {
-		conn net.Conn
-		err  error
+		opened T
+		err    error
 	}
 	got := make(chan result, 1)
 	go func() {
+		var none T
 		// The thread is not unlocked, so it ends with the goroutine, and nobody
 		// else gets a thread in another namespace.
 		runtime.LockOSThread()
 		fd, err := unix.Open("/run/netns/"+s.name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			got <- result{nil, fmt.Errorf("open namespace %s: %w", s.name, err)}
+			got <- result{none, fmt.Errorf("open namespace %s: %w", s.name, err)}
 			return
 		}
 		defer unix.Close(fd)
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-			got <- result{nil, fmt.Errorf("enter namespace %s: %w", s.name, err)}
+			got <- result{none, fmt.Errorf("enter namespace %s: %w", s.name, err)}
 			return
 		}
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		got <- result{conn, err}
+		opened, err := open()
+		got <- result{opened, err}
 	}()
 	r := <-got
-	return r.conn, r.err
+	return r.opened, r.err
 }

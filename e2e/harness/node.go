@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// The ports of every node.
+// The ports of every node, but for those of a [Machine].
 const (
 	DaemonPort     = 8000
 	ClientPort     = 4001
@@ -45,9 +46,15 @@ type Node struct {
 	Log string
 	// MayEnd says that the daemon may end by itself.
 	MayEnd bool
+	// Port is where clients are served, [ClientPort] where it is 0.
+	Port int
+	// EtcdInsecure is a member without certificates whose daemon has some.
+	EtcdInsecure bool
 
 	c     *Cluster
 	space *space
+	// pod is the command that runs the daemon in its container, if there is one.
+	pod []string
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -58,7 +65,7 @@ type Node struct {
 
 // scheme returns http or https.
 func (n *Node) scheme() string {
-	if n.c.Insecure {
+	if n.c.Insecure || n.EtcdInsecure {
 		return "http"
 	}
 	return "https"
@@ -66,7 +73,7 @@ func (n *Node) scheme() string {
 
 // ClientURL returns where the member serves its clients.
 func (n *Node) ClientURL() string {
-	return fmt.Sprintf("%s://%s:%d", n.scheme(), cmp.Or(n.Host, n.Address), ClientPort)
+	return fmt.Sprintf("%s://%s:%d", n.scheme(), cmp.Or(n.Host, n.Address), cmp.Or(n.Port, ClientPort))
 }
 
 // Endpoint returns host and port of the daemon.
@@ -138,7 +145,9 @@ func (n *Node) Run(args ...string) {
 	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	n.c.must(err, "open the log of "+n.Name)
 	argv := append([]string{filepath.Join(n.Bin, "etcd-manager")}, args...)
-	if n.space != nil {
+	if n.pod != nil {
+		argv = append(slices.Clone(n.pod), args...)
+	} else if n.space != nil {
 		argv = append([]string{"ip", "netns", "exec", n.space.name}, argv...)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -202,6 +211,9 @@ func (n *Node) PID() int {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.pod != nil {
+		return daemonBelow(n.cmd.Process.Pid)
+	}
 	return n.cmd.Process.Pid
 }
 
@@ -250,7 +262,11 @@ func (n *Node) Stop() {
 		return
 	default:
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
+	if n.pod != nil {
+		terminatePod(cmd.Process.Pid)
+	} else {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+	}
 	if paused {
 		_ = cmd.Process.Signal(syscall.SIGCONT)
 	}
@@ -275,6 +291,9 @@ func (n *Node) Kill() {
 	n.mu.Unlock()
 	if cmd == nil {
 		n.c.t.Fatalf("kill %s: it does not run", n.Name)
+	}
+	if n.pod != nil {
+		killPod(cmd.Process.Pid)
 	}
 	_ = cmd.Process.Kill()
 	<-exited

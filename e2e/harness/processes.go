@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // A process is one line of the kernel's list.
@@ -66,4 +67,45 @@ func using(dir string) []process {
 		}
 	}
 	return found
+}
+
+// below returns a process's children, and theirs.
+func below(pid int) []process {
+	all := processes()
+	var found []process
+	for parents := []int{pid}; len(parents) > 0; parents = parents[1:] {
+		for _, p := range all {
+			if p.parent == parents[0] {
+				found, parents = append(found, p), append(parents, p.pid)
+			}
+		}
+	}
+	return found
+}
+
+// daemonBelow returns the number of the daemon in a pod that a process runs, 0 for none.
+func daemonBelow(pid int) int {
+	for _, p := range below(pid) {
+		if filepath.Base(p.argv[0]) == "etcd-manager" {
+			return p.pid
+		}
+	}
+	return 0
+}
+
+// terminatePod sends SIGTERM to the first process of a pod, as the kubelet does.
+func terminatePod(pid int) {
+	if all := below(pid); len(all) > 0 {
+		_ = syscall.Kill(all[0].pid, syscall.SIGTERM)
+	}
+}
+
+// killPod kills all processes of a pod, as the kubelet does: none may begin another one
+// meanwhile.
+func killPod(pid int) {
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
+		for _, p := range below(pid) {
+			_ = syscall.Kill(p.pid, sig)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Programs are the names of the programs that [Build] makes.
@@ -22,6 +23,24 @@ func Build(ctx context.Context, dir, tags string) error {
 		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// BuildLogRunner builds the program that runs the daemon in the image, into a directory, and
+// returns its path. The working directory must be inside the workspace.
+func BuildLogRunner(ctx context.Context, dir string) (string, error) {
+	images, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/etcdadm/etcdadm/images").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the log runner: %w", err)
+	}
+	path := filepath.Join(dir, "go-runner")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, "k8s.io/component-base/logs/kube-log-runner")
+	cmd.Dir = filepath.Join(strings.TrimSpace(string(images)), "log-runner")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the log runner: %w\n%s", err, out)
+	}
+	return path, nil
 }
 
 // EtcdBinary returns the path of a program of an etcd version: etcd, etcdctl

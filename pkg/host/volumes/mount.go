@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // devicePause is the time between two tries to find a device that is to appear.
@@ -42,12 +43,15 @@ func (h Host) Mount(ctx context.Context, v Volume, log *slog.Logger, waiting fun
 	if err != nil {
 		return "", err
 	}
+	crashpoint.Hit("volume-grow.before")
 	m.grow(ctx, kind)
+	crashpoint.Hit("volume-grow.after")
 	if h.contained() {
 		if err := m.inContainer(kind); err != nil {
 			return "", err
 		}
 	}
+	crashpoint.Hit("volume-mounted.after")
 	return h.path(m.point), nil
 }
 
@@ -153,6 +157,7 @@ func (m *mounting) onHost(ctx context.Context) (string, error) {
 	if kind, err = m.fileSystem(ctx); err != nil {
 		return "", err
 	}
+	crashpoint.Hit("volume-mount.before")
 	m.log.Info("mount volume", "device", m.device, "at", m.point, "type", kind)
 	return kind, m.must(ctx, "mount", "-t", kind, "-o", "defaults", m.device, m.point)
 }
@@ -168,6 +173,7 @@ func (m *mounting) fileSystem(ctx context.Context) (string, error) {
 		if err := m.unmark(); err != nil {
 			return "", err
 		}
+		crashpoint.Hit("volume-fsck.before")
 		out, code, err := m.h.run(ctx, "fsck", "-a", m.device)
 		if err == nil && code > 1 {
 			err = fmt.Errorf("the file system on %s has errors that cannot be corrected automatically (exit code %d): %s; "+
@@ -178,13 +184,16 @@ func (m *mounting) fileSystem(ctx context.Context) (string, error) {
 	if err := m.blank(); err != nil {
 		return "", err
 	}
+	crashpoint.Hit("volume-mark.before")
 	if err := m.mark(); err != nil {
 		return "", err
 	}
+	crashpoint.Hit("volume-mkfs.before")
 	m.log.Info("make a file system on the empty volume", "device", m.device)
 	if err := m.must(ctx, "mkfs.ext4", "-F", "-m0", m.device); err != nil {
 		return "", err
 	}
+	crashpoint.Hit("volume-mkfs.after")
 	return "ext4", m.unmark()
 }
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	t         *testing.T
 	host      *exec.Cmd
+	off       func() // ends the host, and its mounts with it
 	dir, file string
 	device    string
 }
@@ -61,8 +63,11 @@ func newWorld(t *testing.T, size int64) *world {
 	return w
 }
 
-// boot starts the machine.
+// boot starts the machine, anew if it runs.
 func (w *world) boot() {
+	if w.off != nil {
+		w.off()
+	}
 	w.host = exec.Command("unshare", "-m", "--propagation", "private", "sh", "-c",
 		`mount --bind "$0" /mnt && echo up && exec cat`, filepath.Join(w.dir, "mnt"))
 	in, err := w.host.StdinPipe()
@@ -77,7 +82,8 @@ func (w *world) boot() {
 		w.t.Fatal(err)
 	}
 	host := w.host
-	w.t.Cleanup(func() { in.Close(); host.Wait() })
+	w.off = sync.OnceFunc(func() { in.Close(); host.Wait() })
+	w.t.Cleanup(w.off)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "up\n" {
 		w.t.Fatalf("the host says %q, %v", line, err)
 	}

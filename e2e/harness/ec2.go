@@ -1,0 +1,229 @@
+package harness
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// metadataAddress is where machines of AWS ask about themselves.
+const metadataAddress = "169.254.169.254"
+
+// ec2Region and ec2Zone are where all machines are.
+const ec2Region, ec2Zone = "us-test-1", "us-test-1a"
+
+// An EC2 answers as Amazon's does, over HTTP: about volumes and machines, and to each
+// machine about itself. It knows what kops grants to machines and nothing else.
+type EC2 struct {
+	c *Cluster
+
+	mu       sync.Mutex
+	volumes  []*Volume
+	machines []*Machine
+}
+
+// A Volume is a disk of an [EC2]: a loop device.
+type Volume struct {
+	ID   string
+	Tags map[string]string
+
+	ec2        *EC2
+	file, loop string
+	at         string // the name of the machine that it is attached to
+}
+
+// NewEC2 returns one without volumes.
+func (c *Cluster) NewEC2() *EC2 { return &EC2{c: c} }
+
+// Volume makes a disk of that many MiB with the tags of kops: for the member of an etcd
+// cluster, in the Kubernetes cluster with that name.
+func (e *EC2) Volume(kubernetes, etcd, member string, mib int64) *Volume {
+	e.c.t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v := &Volume{ec2: e, ID: fmt.Sprintf("vol-%017x", len(e.volumes)+1), Tags: map[string]string{
+		"Name":                                member + ".etcd-" + etcd + "." + kubernetes,
+		"k8s.io/etcd/" + etcd:                 member + "/a,b,c",
+		"KubernetesCluster":                   kubernetes,
+		"k8s.io/role/master":                  "1",
+		"k8s.io/role/control-plane":           "1",
+		"kubernetes.io/cluster/" + kubernetes: "owned",
+	}}
+	v.file = filepath.Join(e.c.Dir, v.ID)
+	e.c.must(os.WriteFile(v.file, nil, 0o600), "make a volume")
+	e.c.must(os.Truncate(v.file, mib<<20), "make a volume")
+	out, err := exec.Command("losetup", "--show", "-f", v.file).CombinedOutput()
+	e.c.must(err, "make a loop device: "+string(out))
+	v.loop = strings.TrimSpace(string(out))
+	e.volumes = append(e.volumes, v)
+	return v
+}
+
+// Device returns the path of the volume's device.
+func (v *Volume) Device() string { return v.loop }
+
+func (v *Volume) release() {
+	if err := run("losetup", "-d", v.loop); err != nil {
+		v.ec2.c.t.Errorf("%v", err)
+	}
+}
+
+func (v *Volume) link() string {
+	return "nvme-Amazon_Elastic_Block_Store_" + strings.ReplaceAll(v.ID, "-", "")
+}
+
+func (v *Volume) attached(m *Machine) bool {
+	v.ec2.mu.Lock()
+	defer v.ec2.mu.Unlock()
+	return v.at == m.Name
+}
+
+// Attach attaches the machine's volume to it.
+func (e *EC2) Attach(m *Machine) {
+	e.c.t.Helper()
+	e.mu.Lock()
+	m.Volume.at = m.Name
+	e.mu.Unlock()
+	m.plug()
+}
+
+// Serve answers a machine, and returns the variables of its pod.
+func (e *EC2) Serve(m *Machine) []string {
+	e.c.t.Helper()
+	e.mu.Lock()
+	e.machines = append(e.machines, m)
+	e.mu.Unlock()
+	e.c.must(ip("-n "+m.space.name+" addr add "+metadataAddress+"/32 dev lo"), "give metadata an address")
+	l, err := m.space.listen(metadataAddress + ":80")
+	e.c.must(err, "serve metadata")
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /ec2", func(w http.ResponseWriter, r *http.Request) { e.api(m, w, r) })
+	mux.HandleFunc("PUT /latest/api/token", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
+		fmt.Fprint(w, "token")
+	})
+	mux.HandleFunc("GET /latest/", func(w http.ResponseWriter, r *http.Request) { metadata(m, w, r) })
+	s := &http.Server{Handler: mux}
+	go func() { _ = s.Serve(l) }() // it ends with Close
+	e.c.t.Cleanup(func() { _ = s.Close() })
+	return []string{"AWS_REGION=" + ec2Region, "AWS_ENDPOINT_URL_EC2=http://" + metadataAddress + "/ec2"}
+}
+
+func instanceOf(m *Machine) string { return "i-" + m.Name }
+
+func metadata(m *Machine, w http.ResponseWriter, r *http.Request) {
+	key, _ := json.Marshal(map[string]string{"Code": "Success", "AccessKeyId": "key", "SecretAccessKey": "secret",
+		"Token": "session", "Expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
+	text, ok := map[string]string{
+		"/latest/meta-data/instance-id":                      instanceOf(m),
+		"/latest/meta-data/placement/availability-zone":      ec2Zone,
+		"/latest/meta-data/local-ipv4":                       m.Address,
+		"/latest/dynamic/instance-identity/document":         `{"region": "` + ec2Region + `"}`,
+		"/latest/meta-data/iam/security-credentials/":        "masters",
+		"/latest/meta-data/iam/security-credentials/masters": string(key),
+	}[r.URL.Path]
+	if r.Header.Get("X-Aws-Ec2-Metadata-Token") != "token" {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	fmt.Fprint(w, text)
+}
+
+func (e *EC2) api(m *Machine, w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	form, err := url.ParseQuery(string(body))
+	if err != nil || r.Header.Get("X-Amz-Security-Token") != "session" {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	switch form.Get("Action") {
+	case "DescribeVolumes":
+		e.describeVolumes(w, form)
+	case "DescribeInstances":
+		e.describeInstances(w)
+	case "AttachVolume":
+		e.attach(m, w, form)
+	default:
+		e.c.t.Errorf("a call that kops does not grant: %s", form)
+	}
+}
+
+// has says whether a volume is among those that are asked for.
+func (v *Volume) has(form url.Values) bool {
+	if id := form.Get("VolumeId.1"); id != "" {
+		return id == v.ID
+	}
+	for i := 1; form.Has(fmt.Sprintf("Filter.%d.Name", i)); i++ {
+		name, value := form.Get(fmt.Sprintf("Filter.%d.Name", i)), form.Get(fmt.Sprintf("Filter.%d.Value.1", i))
+		key, isTag := strings.CutPrefix(name, "tag:")
+		_, tagged := v.Tags[value]
+		if isTag && v.Tags[key] != value || name == "tag-key" && !tagged || name == "availability-zone" && value != ec2Zone {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *EC2) describeVolumes(w http.ResponseWriter, form url.Values) {
+	var s strings.Builder
+	s.WriteString("<DescribeVolumesResponse><volumeSet>")
+	e.mu.Lock()
+	for _, v := range e.volumes {
+		if !v.has(form) {
+			continue
+		}
+		s.WriteString("<item><volumeId>" + v.ID + "</volumeId><attachmentSet>")
+		if v.at != "" {
+			s.WriteString("<item><instanceId>i-" + v.at + "</instanceId><device>/dev/xvdu</device>" +
+				"<status>attached</status></item>")
+		}
+		s.WriteString("</attachmentSet><tagSet>")
+		for key, value := range v.Tags {
+			s.WriteString("<item><key>" + key + "</key><value>" + value + "</value></item>")
+		}
+		s.WriteString("</tagSet></item>")
+	}
+	e.mu.Unlock()
+	s.WriteString("</volumeSet></DescribeVolumesResponse>")
+	fmt.Fprint(w, xml.Header, s.String())
+}
+
+func (e *EC2) describeInstances(w http.ResponseWriter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	fmt.Fprint(w, "<DescribeInstancesResponse><reservationSet>")
+	for _, m := range e.machines {
+		fmt.Fprintf(w, "<item><instancesSet><item><instanceId>%s</instanceId><privateIpAddress>%s</privateIpAddress>"+
+			"</item></instancesSet></item>", instanceOf(m), m.Address)
+	}
+	fmt.Fprint(w, "</reservationSet></DescribeInstancesResponse>")
+}
+
+func (e *EC2) attach(m *Machine, w http.ResponseWriter, form url.Values) {
+	e.mu.Lock()
+	taken := m.Volume == nil || form.Get("VolumeId") != m.Volume.ID || m.Volume.at != ""
+	if !taken {
+		m.Volume.at = m.Name
+	}
+	e.mu.Unlock()
+	if taken {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, "<Response><Errors><Error><Code>VolumeInUse</Code></Error></Errors></Response>")
+		return
+	}
+	m.plug()
+	fmt.Fprint(w, "<AttachVolumeResponse><status>attaching</status></AttachVolumeResponse>")
+}

@@ -1,0 +1,214 @@
+package harness
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
+)
+
+// A Machine is a control-plane machine as kops has it, on which its pod of etcd-manager
+// runs: a mount namespace, process numbers and a network of its own, and for each run of
+// the daemon a container with a file system of its own, in which nothing of what is mounted
+// on the machine later can be seen. The daemon runs below the log runner of the image.
+type Machine struct {
+	*Node
+	// Volume is the disk that the cloud has for the machine, nil for none.
+	Volume *Volume
+	// Runs are what the machine's volumes of an image have: the directory with etcd for
+	// each place in the container.
+	Runs map[string]string
+	// HostsLines are in the machine's hosts file, and so in each new one of a container.
+	HostsLines string
+
+	dir  string
+	host *exec.Cmd
+	said bytes.Buffer // the standard error of host
+	in   interface{ Close() error }
+}
+
+//go:embed machine.sh
+var machineScript string
+
+//go:embed pod.sh
+var podScript string
+
+// NewMachine has a node, which has not run yet, run as a pod on a machine. The cluster has
+// a network, and a log runner.
+func (c *Cluster) NewMachine(n *Node, v *Volume) *Machine {
+	c.t.Helper()
+	m := &Machine{Node: n, Volume: v, dir: filepath.Join(c.Dir, "machine-"+n.Name), Runs: map[string]string{}}
+	for _, dir := range []string{"mnt", "opt", "dev", "pki", "log", "container"} {
+		c.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755), "make a machine")
+	}
+	c.machines = append(c.machines, m)
+	m.equip()
+	m.Boot()
+	return m
+}
+
+// equip puts the CAs on the machine, and nothing else that a daemon reads.
+func (m *Machine) equip() {
+	m.c.t.Helper()
+	pki := filepath.Join(m.dir, "pki")
+	m.c.must(os.RemoveAll(pki), "make a machine")
+	m.c.must(m.c.PKI.Install(pki), "install the CAs")
+}
+
+// Replace has a new machine take the place of this one, with its volume and its address.
+func (m *Machine) Replace() {
+	m.c.t.Helper()
+	m.Off()
+	m.c.must(os.RemoveAll(filepath.Join(m.dir, "mnt")), "make a machine")
+	m.c.must(os.Mkdir(filepath.Join(m.dir, "mnt"), 0o755), "make a machine")
+	m.equip()
+	m.Boot()
+}
+
+// Etcd gives the machine an image volume with a version of etcd, for these patches.
+func (m *Machine) Etcd(version string, patches ...string) {
+	m.c.t.Helper()
+	binary, err := EtcdBinary(m.EtcdDirs, version, "etcd")
+	m.c.must(err, "find etcd")
+	for _, patch := range append(patches, version) {
+		m.Runs["/opt/etcd-v"+patch+"/usr/local/bin"] = filepath.Dir(binary)
+	}
+}
+
+// Boot starts the machine, which is off.
+func (m *Machine) Boot() {
+	m.c.t.Helper()
+	device := ""
+	if m.Volume != nil {
+		device = m.Volume.loop
+	}
+	m.host = exec.Command("unshare", "-p", "-f", "-m", "--mount-proc", "--propagation", "private", "--kill-child",
+		"sh", "-ec", machineScript, "machine", m.dir, device)
+	in, err := m.host.StdinPipe()
+	m.c.must(err, "boot a machine")
+	out, err := m.host.StdoutPipe()
+	m.c.must(err, "boot a machine")
+	m.host.Stderr = &m.said
+	m.c.must(testchild.Start(m.host), "boot a machine")
+	m.in = in
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if line != "up\n" {
+		m.halt()
+		m.c.t.Fatalf("machine %s says %q, %v: %s", m.Name, line, err, &m.said)
+	}
+	if m.Volume != nil && m.Volume.attached(m) {
+		m.plug()
+	}
+}
+
+// Off cuts the machine from its power: all that runs on it ends, the disk stays.
+func (m *Machine) Off() {
+	m.c.t.Helper()
+	if m.Running() {
+		m.Kill()
+	}
+	m.halt()
+}
+
+// halt ends the machine's first process, and with it all others.
+func (m *Machine) halt() {
+	if m.host == nil {
+		return
+	}
+	for _, p := range below(m.host.Process.Pid) {
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+	_ = m.in.Close()
+	_ = m.host.Wait()
+	m.host = nil
+}
+
+// inside returns the command that runs another one on the machine, not in a container.
+func (m *Machine) inside(argv ...string) []string {
+	init := below(m.host.Process.Pid)[0].pid
+	return append([]string{"nsenter", "-t", strconv.Itoa(init), "-m", "-p", "--net=/run/netns/" + m.space.name, "--"},
+		argv...)
+}
+
+// plug makes the volume's device appear where machines of AWS have it.
+func (m *Machine) plug() {
+	m.c.t.Helper()
+	argv := m.inside("ln", "-sfn", m.Volume.loop, "/dev/disk/by-id/"+m.Volume.link())
+	m.c.must(run(argv[0], argv[1:]...), "plug a volume")
+}
+
+// Pod starts the daemon in a new container with this command line: its hosts file is new,
+// and what it has mounted and written outside of its volumes is gone.
+func (m *Machine) Pod(args ...string) {
+	m.c.t.Helper()
+	c := m.c
+	c.must(os.WriteFile(m.Hosts(), []byte("127.0.0.1\tlocalhost\n"+m.HostsLines), 0o644), "make the hosts file")
+	log, err := os.OpenFile(m.EtcdLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	c.must(err, "make the log file")
+	c.must(log.Close(), "make the log file")
+	script := []string{"unshare", "-m", "--propagation", "private", "sh", "-ec", podScript, "pod", m.dir,
+		filepath.Join(m.Bin, "etcd-manager"), c.LogRunner}
+	var volumes []string
+	for place, from := range m.Runs {
+		volumes = append(volumes, from+":"+place)
+	}
+	slices.Sort(volumes)
+	m.pod = m.inside(append(script, cmp.Or(strings.Join(volumes, " "), "none"))...)
+	m.Run(args...)
+}
+
+// Hosts returns the path of the container's hosts file.
+func (m *Machine) Hosts() string { return filepath.Join(m.dir, "hosts") }
+
+// EtcdLog returns the path of the container's log file.
+func (m *Machine) EtcdLog() string { return filepath.Join(m.dir, "log/etcd.log") }
+
+// Ports returns those of the given ports at which the machine is listened to, from outside
+// of it.
+func (m *Machine) Ports(ctx context.Context, ports ...int) []int {
+	var open []int
+	for _, p := range ports {
+		if conn, err := m.space.dial(ctx, m.Address+":"+strconv.Itoa(p)); err == nil {
+			_ = conn.Close()
+			open = append(open, p)
+		}
+	}
+	return open
+}
+
+// HTTP returns a client on the machine.
+func (m *Machine) HTTP() *http.Client {
+	dial := func(ctx context.Context, _, addr string) (net.Conn, error) { return m.space.dial(ctx, addr) }
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: askTime}
+}
+
+// File returns the path of a file of the machine's /mnt.
+func (m *Machine) File(path string) string { return filepath.Join(m.dir, "mnt", path) }
+
+// Seen returns the path, for who is on no machine, of a file as the daemon sees it.
+func (m *Machine) Seen(path string) string {
+	return filepath.Join("/proc", strconv.Itoa(m.PID()), "root", path)
+}
+
+// Others returns how many processes there are on the machine besides its first.
+func (m *Machine) Others() int { return len(below(m.host.Process.Pid)) - 1 }
+
+// close comes when no daemon runs any more.
+func (m *Machine) close() {
+	m.halt()
+	if m.Volume != nil {
+		m.Volume.release()
+	}
+}

@@ -1,0 +1,266 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// A kopsLine is one of the command lines that kops writes, with what comes of it. All are
+// those of AWS but for what their flags say again.
+type kopsLine struct {
+	name  string
+	etcd  kopsEtcd
+	flags []string
+	env   []string
+	// host is in the client URL, where it is not the node's.
+	host string
+	// http says that etcd has no TLS.
+	http bool
+	// more is what else comes of it.
+	more func(t *testing.T, c *harness.Cluster, m *harness.Machine)
+}
+
+var kopsLines = []kopsLine{
+	{name: "main", etcd: kopsMain, flags: []string{"--v=10"}, env: []string{
+		"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=90d", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION=7d",
+		"ETCD_LISTEN_METRICS_URLS=http://0.0.0.0:2382", "ETCD_LISTEN_CLIENT_HTTP_URLS=http://localhost:2385",
+		"ETCD_QUOTA_BACKEND_BYTES=1234567890", "ETCD_METRICS=extensive", "ETCD_ENABLE_PPROF=true",
+		// A proxy through which nothing comes.
+		"http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1,localhost",
+	}, more: mainServes},
+	{name: "events without TLS", etcd: kopsEvents, http: true, flags: []string{
+		"--client-urls=http://__name__:4002", "--peer-urls=http://__name__:2381",
+		"--quarantine-client-urls=http://__name__:3995", "--etcd-insecure=true",
+	}, env: []string{"ETCD_HEARTBEAT_INTERVAL=150", "ETCD_ELECTION_TIMEOUT=1500"}, more: eventsServe},
+	{name: "cilium", etcd: kopsCilium, host: "api.internal." + kopsName, flags: []string{
+		"--client-urls=https://api.internal." + kopsName + ":4003",
+	}, env: []string{"ETCD_AUTO_COMPACTION_MODE=revision", "ETCD_AUTO_COMPACTION_RETENTION=2500"}, more: ciliumServes},
+	{name: "leases, without pauses", etcd: kopsLeases, flags: []string{
+		"--backup-interval=0s", "--discovery-poll-interval=0s",
+	}, env: []string{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=0d"}, more: backupsCome},
+	{name: "main for API servers elsewhere", etcd: kopsMain, host: "main.etcd.internal." + kopsName, flags: []string{
+		"--client-urls=https://main.etcd.internal." + kopsName + ":4001",
+		"--backup-interval=1h0m0s", "--discovery-poll-interval=1m15s",
+	}},
+}
+
+// What comes of the command lines of kops, each in its pod: the ports, the names in URLs
+// and certificates, with and without TLS, and the variables that etcd is given.
+func TestKopsCommandLines(t *testing.T) {
+	for _, line := range kopsLines {
+		t.Run(line.name, func(t *testing.T) {
+			c, _, machines := podMachines(t, line.etcd, "a")
+			m := machines[0]
+			m.Env, m.EtcdInsecure = append(m.Env, line.env...), line.http
+			if line.host != "" {
+				m.Host = line.host
+			}
+			c.SetSpec(1, v36)
+			m.Pod(line.etcd.aws(c, line.flags...)...)
+			c.WaitNames(harness.Soon, m.Name)
+			line.urls(t, c, m)
+			e := line.etcd
+			eventually(t, c, "the ports of "+e.name, func() error {
+				open := m.Ports(t.Context(), e.client, e.peer, e.daemon, e.quarantine, 2379, harness.DaemonPort)
+				if !slices.Equal(open, []int{e.client, e.peer, e.daemon}) {
+					return fmt.Errorf("they are %v", open)
+				}
+				return nil
+			})
+			if line.more != nil {
+				line.more(t, c, m)
+			}
+		})
+	}
+}
+
+// urls holds the URLs that etcd has to the flags, and certificates to them.
+func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
+	t.Helper()
+	scheme, node := "https", m.Name+".internal."+kopsName
+	if l.http {
+		scheme = "http"
+	}
+	host := node
+	if l.host != "" {
+		host = l.host
+	}
+	peer, client := fmt.Sprintf("%s://%s:%d", scheme, node, l.etcd.peer), fmt.Sprintf("%s://%s:%d", scheme, host, l.etcd.client)
+	got := members(t, c)
+	if len(got) != 1 || !slices.Equal(got[0].PeerURLs, []string{peer}) || !slices.Equal(got[0].ClientURLs, []string{client}) {
+		t.Errorf("etcd has %v, want %s and %s", got, peer, client)
+	}
+	pairs, err := filepath.Glob(m.Seen("/rootfs/mnt/master-vol-*/pki/*/*/*.crt"))
+	if err != nil || !l.http && len(pairs) != 4 {
+		t.Fatalf("the certificates are %v, %v", pairs, err)
+	}
+	for _, path := range pairs {
+		if filepath.Base(path) != "ca.crt" {
+			namesAre(t, path, m.Name, node, "127.0.0.1", "::1")
+		}
+		if filepath.Base(path) == "server.crt" {
+			namesAre(t, path, host)
+		}
+	}
+}
+
+// namesAre holds a certificate to the names.
+func namesAre(t *testing.T, path string, names ...string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if err := cert.VerifyHostname(name); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// get returns what a URL on the machine answers.
+func get(t *testing.T, m *harness.Machine, url string) (int, string) {
+	t.Helper()
+	r, err := m.HTTP().Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+func mainServes(t *testing.T, c *harness.Cluster, m *harness.Machine) {
+	_, metrics := get(t, m, "http://"+m.Address+":2382/metrics")
+	for _, want := range []string{"etcd_server_quota_backend_bytes 1.23456789e+09", "grpc_server_handling_seconds_bucket"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %s: %s", want, metrics[:min(len(metrics), 500)])
+		}
+	}
+	for url, want := range map[string]int{
+		"http://" + m.Address + ":2382/health": http.StatusOK, "http://localhost:2385/health": http.StatusOK,
+		"http://localhost:2385/version": http.StatusOK, "http://localhost:2385/debug/pprof/cmdline": http.StatusOK,
+	} {
+		if code, text := get(t, m, url); code != want {
+			t.Errorf("%s is %d %s", url, code, text)
+		}
+	}
+	// A restore, as kops' page for operators says: the member is quarantined meanwhile.
+	var backup string
+	eventually(t, c, "a backup", func() error {
+		out, err := c.Ctl("list-backups")
+		for word := range strings.FieldsSeq(out) {
+			if strings.Contains(word, "Z-") {
+				backup = word
+			}
+		}
+		if err == nil && backup == "" {
+			err = fmt.Errorf("the backups are %q", out)
+		}
+		return err
+	})
+	said := m.LogSize()
+	if out, err := c.Ctl("restore-backup", backup); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m.WaitSaid(harness.Soon, said, "configuring client listeners", ":3994")
+	m.WaitSaid(harness.Soon, said, "configuring client listeners", ":4001")
+	c.WaitNames(harness.Soon, m.Name)
+}
+
+func eventsServe(t *testing.T, c *harness.Cluster, m *harness.Machine) {
+	if code, text := get(t, m, "http://"+m.Address+":4002/health"); code != http.StatusOK {
+		t.Errorf("without TLS etcd answers %d %s", code, text)
+	}
+	m.WaitSaid(harness.Soon, 0, `"heartbeat-interval":"150ms"`, `"election-timeout":"1.5s"`)
+	// The daemons' own port keeps its TLS.
+	client := m.HTTP()
+	client.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	for _, scheme := range []string{"http", "https"} {
+		_, err := client.Get(scheme + "://" + m.Address + ":3997/")
+		if err == nil || scheme == "https" && !strings.Contains(err.Error(), "certificate required") {
+			t.Errorf("the daemon's port answers %s with %v", scheme, err)
+		}
+	}
+}
+
+func ciliumServes(t *testing.T, c *harness.Cluster, m *harness.Machine) {
+	m.WaitSaid(harness.Soon, 0, `"auto-compaction-mode":"revision"`, `"auto-compaction-retention":"2.5µs"`)
+	b, err := os.ReadFile(m.Hosts())
+	if err != nil || strings.Contains(string(b), "api.internal") || !strings.Contains(string(b), m.Name+".internal.") {
+		t.Errorf("the hosts file is %q, %v", b, err)
+	}
+}
+
+func backupsCome(t *testing.T, c *harness.Cluster, _ *harness.Machine) {
+	c.Eventually(harness.Soon, "backups every ten seconds", func(context.Context) error {
+		out, err := c.Ctl("list-backups")
+		if err == nil && strings.Count(out, "Z-") < 3 {
+			err = fmt.Errorf("the backups are %q", out)
+		}
+		return err
+	})
+}
+
+// The pod of kops on a machine without a cloud: the operator has made the directory and the
+// file in it, the store is in the container and ends with it.
+func TestKopsPodOnMetal(t *testing.T) {
+	t.Parallel()
+	c := harness.New(t.Context(), t, podOptions(t))
+	n := c.Node(kopsName + "--main--0")
+	n.Host, n.Cluster, n.Port = n.Name+".internal."+kopsName, "etcd", 4001
+	m := c.NewMachine(n, nil)
+	m.Etcd(v36)
+	m.HostsLines = n.Address + "\tnode0.main." + kopsName + "\n"
+	dir := m.File("disks/" + n.Name + "/mnt")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	request := filepath.Join(dir, "please-create-new-cluster")
+	if err := os.WriteFile(request, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{
+		"--backup-store=file:///mnt/disks/backups", "--client-urls=https://__name__:4001", "--cluster-name=etcd",
+		"--containerized=true", "--dns-suffix=.internal." + kopsName, "--grpc-port=3996",
+		"--peer-urls=https://__name__:2380", "--quarantine-client-urls=https://__name__:3994",
+		`--static-config={"etcdVersion":"` + v36 + `","nodes":[{"id":"` + n.Name + `","ip":["node0.main.` + kopsName + `"]}]}`,
+		"--v=6", "--volume-provider=external", "--volume-tag=" + kopsName + "--main--",
+	}
+	m.Pod(args...)
+	c.WaitNames(harness.Soon, n.Name)
+	eventually(t, c, "the request is taken away", func() error {
+		if _, err := os.Stat(request); err == nil {
+			return fmt.Errorf("%s is there", request)
+		}
+		return nil
+	})
+	w := c.Write()
+	w.WaitMore(harness.Soon, 5)
+	m.Kill()
+	m.Pod(args...)
+	w.WaitMore(harness.Soon, 5)
+	c.WaitNames(harness.Soon, n.Name)
+}

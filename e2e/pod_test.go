@@ -1,0 +1,184 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// A kopsEtcd is an etcd cluster of kops, with its ports.
+type kopsEtcd struct {
+	key, name                        string
+	daemon, client, quarantine, peer int
+}
+
+var (
+	kopsMain   = kopsEtcd{"main", "etcd", 3996, 4001, 3994, 2380}
+	kopsEvents = kopsEtcd{"events", "etcd-events", 3997, 4002, 3995, 2381}
+	kopsCilium = kopsEtcd{"cilium", "etcd-cilium", 3991, 4003, 3992, 2382}
+	kopsLeases = kopsEtcd{"leases", "etcd-leases", 4006, 4004, 4005, 2383}
+)
+
+const kopsName = "prod.example.com"
+
+// aws is the command line that kops writes for AWS, with another store. What is given
+// comes after it, so a flag may be given again.
+func (e kopsEtcd) aws(c *harness.Cluster, more ...string) []string {
+	url := func(port int) string { return fmt.Sprintf("https://__name__:%d", port) }
+	return append([]string{
+		"--backup-store=file:///rootfs" + c.Store, "--client-urls=" + url(e.client), "--cluster-name=" + e.name,
+		"--containerized=true", "--dns-suffix=.internal." + kopsName, fmt.Sprintf("--grpc-port=%d", e.daemon),
+		"--peer-urls=" + url(e.peer), "--quarantine-client-urls=" + url(e.quarantine), "--v=6",
+		"--volume-name-tag=k8s.io/etcd/" + e.key, "--volume-provider=aws",
+		"--volume-tag=kubernetes.io/cluster/" + kopsName + "=owned", "--volume-tag=k8s.io/etcd/" + e.key,
+		"--volume-tag=k8s.io/role/control-plane=1",
+	}, more...)
+}
+
+// needsMachines skips a test where there can be no machines. CI refuses that.
+func needsMachines(t *testing.T) {
+	t.Helper()
+	needsNamespaces(t)
+	if err := harness.DiskError(); err != nil {
+		t.Skipf("volumes are loop devices: %v", err)
+	}
+}
+
+// podMachines returns machines of AWS for the members of an etcd cluster, with volumes
+// that are attached to none of them.
+func podMachines(t *testing.T, e kopsEtcd, members ...string) (*harness.Cluster, *harness.EC2, []*harness.Machine) {
+	t.Helper()
+	c := harness.New(t.Context(), t, podOptions(t))
+	ec2 := c.NewEC2()
+	var machines []*harness.Machine
+	for _, member := range members {
+		n := c.Node(e.name + "-" + member)
+		n.Host, n.Cluster, n.Port = n.Name+".internal."+kopsName, e.name, e.client
+		m := c.NewMachine(n, ec2.Volume(kopsName, e.key, member, 512))
+		m.Etcd(v36, "3.6.0", "3.6.12")
+		m.Env = ec2.Serve(m)
+		machines = append(machines, m)
+	}
+	return c, ec2, machines
+}
+
+// podOptions are options with a network, and with the log runner of the image.
+func podOptions(t *testing.T) harness.Options {
+	t.Helper()
+	needsMachines(t)
+	o := options(t)
+	runner, err := programs.runner()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.LogRunner, o.RSA, o.Net, o.Unwatched = runner, true, harness.NewNet(t), true
+	return o
+}
+
+// kopsPods starts a pod on each machine.
+func kopsPods(c *harness.Cluster, e kopsEtcd, machines []*harness.Machine) {
+	for _, m := range machines {
+		m.Pod(e.aws(c)...)
+	}
+}
+
+// The pod of kops on three machines of AWS: each attaches its volume, makes a file system
+// and mounts it; containers end and are made anew, with new hosts files and without what
+// was mounted in them; machines lose their power. The log file is rotated by copying.
+func TestKopsPod(t *testing.T) {
+	t.Parallel()
+	e := kopsMain
+	c, _, machines := podMachines(t, e, "a", "b", "c")
+	names := []string{"etcd-a", "etcd-b", "etcd-c"}
+	c.SetSpec(3, "3.6.12") // where the pod has a newer patch, as kops' images do
+	kopsPods(c, e, machines)
+	c.WaitNames(harness.Soon, names...)
+	w := c.Write()
+	w.WaitMore(harness.Soon, 5)
+
+	for i, m := range machines {
+		rotates(t, c, m)
+		switch i {
+		case 0: // all at once, as the kubelet ends a container that does not end
+			m.Kill()
+		case 1: // the daemon alone: the container ends, although etcd had its output
+			if err := syscall.Kill(m.PID(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if code := m.WaitExit(harness.Soon); code != 1 {
+				t.Errorf("the container ended with %d", code)
+			}
+		case 2:
+			m.Stop()
+		}
+		if n := m.Others(); n > 0 {
+			t.Errorf("%d processes are left on %s", n, m.Name)
+		}
+		m.Pod(e.aws(c)...)
+		c.WaitNames(harness.Soon, names...)
+		hostsAre(t, m, machines)
+		w.WaitMore(harness.Soon, 5)
+	}
+
+	machines[0].Replace()
+	machines[0].Pod(e.aws(c)...)
+	c.WaitNames(harness.Soon, names...)
+	for _, m := range machines {
+		m.Off()
+	}
+	for _, m := range machines {
+		m.Boot()
+	}
+	kopsPods(c, e, machines)
+	c.WaitNames(harness.Soon, names...)
+	w.WaitMore(harness.Soon, 5)
+}
+
+// rotates copies the log file and cuts it, as logrotate does with copytruncate, and waits
+// until there is more in it: at its beginning.
+func rotates(t *testing.T, c *harness.Cluster, m *harness.Machine) {
+	t.Helper()
+	b, err := os.ReadFile(m.EtcdLog())
+	if err != nil || !strings.Contains(string(b), "etcd-manager\n") || !strings.Contains(string(b), "etcd: {") {
+		t.Errorf("the log file of %s lacks lines, %v:\n%s", m.Name, err, b[:min(len(b), 2000)])
+	}
+	if err := os.Truncate(m.EtcdLog(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(m.EtcdPID(), syscall.SIGKILL); err != nil { // so that something is said
+		t.Fatal(err)
+	}
+	eventually(t, c, "the log file is written", func() error {
+		b, err := os.ReadFile(m.EtcdLog())
+		switch {
+		case err != nil:
+			return err
+		case len(b) == 0:
+			return errors.New("nothing is in it")
+		case b[0] == 0:
+			t.Fatalf("the log file of %s has a hole", m.Name)
+		}
+		return nil
+	})
+}
+
+// hostsAre holds a machine's new hosts file to all nodes.
+func hostsAre(t *testing.T, m *harness.Machine, machines []*harness.Machine) {
+	t.Helper()
+	b, err := os.ReadFile(m.Hosts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range machines {
+		if line := other.Address + "\t" + other.Host + "\n"; !strings.Contains(string(b), line) {
+			t.Errorf("the hosts file of %s lacks %q:\n%s", m.Name, line, b)
+		}
+	}
+}

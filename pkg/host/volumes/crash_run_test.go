@@ -1,0 +1,11 @@
+//go:build !crashpoints
+
+package volumes
+
+import (
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint/crashrun"
+)
+
+func TestCrashes(t *testing.T) { crashrun.Run(t) }
