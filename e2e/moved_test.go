@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
@@ -19,18 +18,9 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 		n.Flags = []string{fmt.Sprintf("--peer-urls=%s://__address__:%d", scheme, port)}
 		n.Start()
 	}
-	recorded := func(scheme string, port int) {
+	settled := func(scheme string, port int) {
 		t.Helper()
-		eventually(t, c, fmt.Sprintf("etcd's record of %s and %d", scheme, port), func() error {
-			members, err := c.Members(t.Context())
-			for _, m := range members {
-				want := []string{fmt.Sprintf("%s://%s:%d", scheme, c.Node(m.Name).Address, port)}
-				if !slices.Equal(m.PeerURLs, want) {
-					err = fmt.Errorf("%s is at %v", m.Name, m.PeerURLs)
-				}
-			}
-			return err
-		})
+		recorded(t, c, scheme, port)
 		c.WaitNames(harness.Soon, "a", "b", "c")
 	}
 	c.SetSpec(3, v36)
@@ -38,7 +28,7 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	for _, n := range nodes {
 		serve(n, "http", 2380)
 	}
-	recorded("http", 2380)
+	settled("http", 2380)
 
 	w := c.Write()
 	w.WaitMore(harness.Soon, 5)
@@ -48,7 +38,7 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 		c.WaitNames(harness.Soon, "a", "b", "c")
 		w.WaitMore(harness.Soon, 5)
 	}
-	recorded("https", 2380)
+	settled("https", 2380)
 	w.WaitMore(harness.Soon, 5)
 
 	for _, n := range nodes {
@@ -57,6 +47,6 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	for _, n := range nodes {
 		serve(n, "https", 2390)
 	}
-	recorded("https", 2390)
+	settled("https", 2390)
 	w.WaitMore(harness.Soon, 5)
 }

@@ -30,6 +30,8 @@ type kopsLine struct {
 	host string
 	// http says that etcd has no TLS.
 	http bool
+	// ports are those that it opens besides kops' own.
+	ports []string
 	// more is what else comes of it.
 	more func(t *testing.T, c *harness.Cluster, m *harness.Machine)
 }
@@ -41,7 +43,7 @@ var kopsLines = []kopsLine{
 		"ETCD_QUOTA_BACKEND_BYTES=1234567890", "ETCD_METRICS=extensive", "ETCD_ENABLE_PPROF=true",
 		// A proxy through which nothing comes.
 		"http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1,localhost",
-	}, more: mainServes},
+	}, ports: []string{"2382"}, more: mainServes},
 	{name: "events without TLS", etcd: kopsEvents, http: true, flags: []string{
 		"--client-urls=http://__name__:4002", "--peer-urls=http://__name__:2381",
 		"--quarantine-client-urls=http://__name__:3995", "--etcd-insecure=true",
@@ -74,12 +76,14 @@ func TestKopsCommandLines(t *testing.T) {
 			c.WaitNames(harness.Soon, m.Name)
 			line.urls(t, c, m)
 			e := line.etcd
+			want := []string{fmt.Sprint(e.client), fmt.Sprint(e.daemon), fmt.Sprint(e.peer)}
+			want = slices.Sorted(slices.Values(append(want, line.ports...)))
 			eventually(t, c, "the ports of "+e.name, func() error {
-				open := m.Ports(t.Context(), e.client, e.peer, e.daemon, e.quarantine, 2379, harness.DaemonPort)
-				if !slices.Equal(open, []int{e.client, e.peer, e.daemon}) {
-					return fmt.Errorf("they are %v", open)
+				open, err := m.Ports()
+				if err == nil && !slices.Equal(open, want) {
+					err = fmt.Errorf("they are %v, want %v", open, want)
 				}
-				return nil
+				return err
 			})
 			if line.more != nil {
 				line.more(t, c, m)
@@ -181,6 +185,7 @@ func mainServes(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 		}
 		return err
 	})
+	c.Restored = true
 	said := m.LogSize()
 	if out, err := c.Ctl("restore-backup", backup); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -97,6 +97,9 @@ func TestKopsPod(t *testing.T) {
 	e := kopsMain
 	c, _, machines := podMachines(t, e, "a", "b", "c")
 	names := []string{"etcd-a", "etcd-b", "etcd-c"}
+	for _, m := range machines { // a proxy through which nothing comes
+		m.Env = append(m.Env, "http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1")
+	}
 	c.SetSpec(3, "3.6.12") // where the pod has a newer patch, as kops' images do
 	kopsPods(c, e, machines)
 	c.WaitNames(harness.Soon, names...)
@@ -118,9 +121,12 @@ func TestKopsPod(t *testing.T) {
 		case 2:
 			m.Stop()
 		}
-		if n := m.Others(); n > 0 {
-			t.Errorf("%d processes are left on %s", n, m.Name)
-		}
+		eventually(t, c, "nothing of the container is left", func() error {
+			if n := m.Others(); n > 0 {
+				return fmt.Errorf("%d processes are left on %s", n, m.Name)
+			}
+			return nil
+		})
 		m.Pod(e.aws(c)...)
 		c.WaitNames(harness.Soon, names...)
 		hostsAre(t, m, machines)
@@ -139,6 +145,26 @@ func TestKopsPod(t *testing.T) {
 	kopsPods(c, e, machines)
 	c.WaitNames(harness.Soon, names...)
 	w.WaitMore(harness.Soon, 5)
+}
+
+// An image of one's own that has a shell, for kops up to 1.34.
+func TestKopsPodWithAShell(t *testing.T) {
+	t.Parallel()
+	e := kopsEvents
+	c, _, machines := podMachines(t, e, "a")
+	m := machines[0]
+	m.Shell, m.MayEnd = true, true // its first process is the daemon
+	c.SetSpec(1, v36)
+	kopsPods(c, e, machines)
+	c.WaitNames(harness.Soon, m.Name)
+	w := c.Write()
+	w.WaitMore(harness.Soon, 5)
+	m.Kill()
+	kopsPods(c, e, machines)
+	w.WaitMore(harness.Soon, 5)
+	if b, err := os.ReadFile(m.EtcdLog()); err != nil || strings.Count(string(b), "etcd-manager\n") != 2 {
+		t.Errorf("the log file has %d bytes, %v", len(b), err)
+	}
 }
 
 // rotates copies the log file and cuts it, as logrotate does with copytruncate, and waits

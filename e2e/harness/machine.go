@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -30,6 +31,8 @@ type Machine struct {
 	// Runs are what the machine's volumes of an image have: the directory with etcd for
 	// each place in the container.
 	Runs map[string]string
+	// Shell has the daemon run as kops up to 1.34 does, by a shell in place of the log runner.
+	Shell bool
 	// HostsLines are in the machine's hosts file, and so in each new one of a container.
 	HostsLines string
 
@@ -158,8 +161,12 @@ func (m *Machine) Pod(args ...string) {
 	log, err := os.OpenFile(m.EtcdLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	c.must(err, "make the log file")
 	c.must(log.Close(), "make the log file")
+	runner := c.LogRunner
+	if m.Shell {
+		runner = "shell"
+	}
 	script := []string{"unshare", "-m", "--propagation", "private", "sh", "-ec", podScript, "pod", m.dir,
-		filepath.Join(m.Bin, "etcd-manager"), c.LogRunner}
+		filepath.Join(m.Bin, "etcd-manager"), runner}
 	var volumes []string
 	for place, from := range m.Runs {
 		volumes = append(volumes, from+":"+place)
@@ -175,18 +182,38 @@ func (m *Machine) Hosts() string { return filepath.Join(m.dir, "hosts") }
 // EtcdLog returns the path of the container's log file.
 func (m *Machine) EtcdLog() string { return filepath.Join(m.dir, "log/etcd.log") }
 
-// Ports returns those of the given ports at which the machine is listened to, from outside
-// of it.
-func (m *Machine) Ports(ctx context.Context, ports ...int) []int {
-	var open []int
-	for _, p := range ports {
-		if conn, err := m.space.dial(ctx, m.Address+":"+strconv.Itoa(p)); err == nil {
-			_ = conn.Close()
-			open = append(open, p)
+// Ports returns the ports at which the machine can be reached from outside of it: those of
+// TCP, and of UDP with "udp" before.
+func (m *Machine) Ports() ([]string, error) {
+	ports := map[string]bool{}
+	for _, name := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(m.PID()), "net", name))
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			udp := strings.HasPrefix(name, "udp")
+			if len(f) < 4 || f[3] != "0A" && !(udp && f[3] == "07") {
+				continue // neither listens nor waits for anybody
+			}
+			address, port, _ := strings.Cut(f[1], ":")
+			number, err := strconv.ParseUint(port, 16, 16)
+			if err != nil {
+				return nil, err
+			}
+			if slices.Contains(unreached, address) {
+				continue
+			}
+			ports[strings.TrimSuffix(strings.TrimSuffix(name, "6"), "tcp")+strconv.FormatUint(number, 10)] = true
 		}
 	}
-	return open
+	return slices.Sorted(maps.Keys(ports)), nil
 }
+
+// unreached are the addresses of loopback and of metadata as the kernel writes them.
+var unreached = []string{"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F", "FEA9FEA9",
+	"0000000000000000FFFF0000FEA9FEA9"}
 
 // HTTP returns a client on the machine.
 func (m *Machine) HTTP() *http.Client {
