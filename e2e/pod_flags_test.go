@@ -103,9 +103,11 @@ func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 	if l.host != "" {
 		host = l.host
 	}
-	peer, client := fmt.Sprintf("%s://%s:%d", scheme, node, l.etcd.peer), fmt.Sprintf("%s://%s:%d", scheme, host, l.etcd.client)
+	peer := fmt.Sprintf("%s://%s:%d", scheme, node, l.etcd.peer)
+	client := fmt.Sprintf("%s://%s:%d", scheme, host, l.etcd.client)
 	got := members(t, c)
-	if len(got) != 1 || !slices.Equal(got[0].PeerURLs, []string{peer}) || !slices.Equal(got[0].ClientURLs, []string{client}) {
+	if len(got) != 1 || !slices.Equal(got[0].PeerURLs, []string{peer}) ||
+		!slices.Equal(got[0].ClientURLs, []string{client}) {
 		t.Errorf("etcd has %v, want %s and %s", got, peer, client)
 	}
 	pairs, err := filepath.Glob(m.Seen("/rootfs/mnt/master-vol-*/pki/*/*/*.crt"))
@@ -251,7 +253,8 @@ func TestKopsPodOnMetal(t *testing.T) {
 		"--backup-store=file:///mnt/disks/backups", "--client-urls=https://__name__:4001", "--cluster-name=etcd",
 		"--containerized=true", "--dns-suffix=.internal." + kopsName, "--grpc-port=3996",
 		"--peer-urls=https://__name__:2380", "--quarantine-client-urls=https://__name__:3994",
-		`--static-config={"etcdVersion":"` + v36 + `","nodes":[{"id":"` + n.Name + `","ip":["node0.main.` + kopsName + `"]}]}`,
+		fmt.Sprintf(`--static-config={"etcdVersion":"%s","nodes":[{"id":"%s","ip":["node0.main.%s"]}]}`, v36, n.Name,
+			kopsName),
 		"--v=6", "--volume-provider=external", "--volume-tag=" + kopsName + "--main--",
 	}
 	m.Pod(args...)
