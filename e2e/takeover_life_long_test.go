@@ -67,6 +67,7 @@ func TestLifeAfterATakeover(t *testing.T) {
 	c.SetSpec(1, v35)
 	eventually(t, c, "one member", func() error { return running(c, 1) })
 	more()
+	w.End() // the restore loses what comes after the backup
 	restoreElsewhere(t, c)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -117,6 +118,16 @@ func (w *Writer) WaitMore(within time.Duration, more int) {
 		}
 		return nil
 	})
+}
+
+// End ends the writes and looks for them now: what comes later may lose them.
+func (w *Writer) End() {
+	w.c.t.Helper()
+	w.stop()
+	w.c.writers = slices.DeleteFunc(w.c.writers, func(v *Writer) bool { return v == w })
+	if err := w.check(); err != nil {
+		w.c.t.Errorf("acknowledged writes: %v", err)
+	}
 }
 
 func (w *Writer) stop() {
