@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
@@ -49,4 +50,19 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	}
 	settled("https", 2390)
 	w.WaitMore(harness.Soon, 5)
+}
+
+// recorded waits until etcd has the members at their addresses and a port.
+func recorded(t *testing.T, c *harness.Cluster, scheme string, port int) {
+	t.Helper()
+	eventually(t, c, fmt.Sprintf("etcd's record of %s and %d", scheme, port), func() error {
+		members, err := c.Members(t.Context())
+		for _, m := range members {
+			want := []string{fmt.Sprintf("%s://%s:%d", scheme, c.Node(m.Name).Address, port)}
+			if !slices.Equal(m.PeerURLs, want) {
+				err = fmt.Errorf("%s is at %v", m.Name, m.PeerURLs)
+			}
+		}
+		return err
+	})
 }
