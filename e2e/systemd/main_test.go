@@ -13,9 +13,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests wait most of the time, for elections and machines that boot.
+	// The tests wait most of the time, for elections and machines that boot. Four at a time need one core.
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
