@@ -28,6 +28,7 @@ func (b *bench) changes(ctx context.Context) error {
 	return harness.Perform(func(string) {}, func(t harness.T) {
 		c := b.running(ctx, t)
 		for _, change := range []change{
+			{"the leader is moved and nothing else: etcd's own part", moved},
 			{"shrink from 3 to 2", resize(2)},
 			{"shrink from 2 to 1", resize(1)},
 			{"grow from 1 to 3", resize(3)},
@@ -62,6 +63,29 @@ func resize(count int) func(context.Context, harness.T, *harness.Cluster) {
 		c.WaitVoters(harness.Soon, count)
 		within(ctx, t, timeout, func(context.Context) error { return done(c, version) })
 	}
+}
+
+// moved has etcd hand its leadership to another member.
+func moved(ctx context.Context, t harness.T, c *harness.Cluster) {
+	var leader *harness.Node
+	var to uint64
+	for _, n := range c.Nodes() {
+		s, err := n.EtcdStatus(ctx)
+		must(t, err)
+		if s.Leader == s.Header.MemberId {
+			leader = n
+		} else {
+			to = s.Header.MemberId
+		}
+	}
+	if leader == nil || to == 0 {
+		t.Fatalf("nobody leads, or nobody follows")
+	}
+	client, err := c.NewClient(leader)
+	must(t, err)
+	defer client.Close()
+	_, err = client.MoveLeader(ctx, to)
+	must(t, err)
 }
 
 // restarted stops and starts the daemon of the leader or of a follower.
