@@ -107,6 +107,27 @@ func (c checker) lift(op *QuarantineLift) error {
 	return c.stop(op.Node)
 }
 
+// unknownHere reports whether the request of what is staged may be in a store that is not
+// this one.
+func (c checker) unknownHere(s cluster.Staged) bool {
+	for _, r := range c.obs.Store.Requests {
+		if r.Name == s.Request {
+			return false
+		}
+	}
+	for _, i := range c.obs.Store.Incarnations {
+		if i.Token == s.Token || i.Restored != nil && i.Restored.Request == s.Request {
+			return false
+		}
+	}
+	for _, n := range c.obs.Nodes {
+		if n.Name != c.obs.Observer && n.Reachable && !n.Published && n.Staged != nil && n.Staged.Token == s.Token {
+			return true
+		}
+	}
+	return false
+}
+
 // undecided returns what is staged on all nodes that answer of those that it is for, and may
 // be decided on, or is, without anybody here knowing; nil for nothing.
 func (c checker) undecided() *cluster.Staged {
@@ -127,7 +148,7 @@ func (c checker) undecided() *cluster.Staged {
 				n.Assigned != nil && n.Assigned.Token == s.Token
 			missing = missing || err == nil && n.Reachable && !has && !went
 		}
-		if !missing {
+		if !missing || c.unknownHere(*s) {
 			return s
 		}
 	}

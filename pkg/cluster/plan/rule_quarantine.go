@@ -103,6 +103,9 @@ func (l *view) mayBeDecided(s cluster.Staged) bool {
 	if s.Token == l.obs.Token || l.carriedOut(s.Request) && !recordedToken(l.obs, s.Token) {
 		return false
 	}
+	if l.askedElsewhere(s) {
+		return true
+	}
 	return !slices.ContainsFunc(s.Voters, func(v cluster.InitialMember) bool {
 		n := l.node(v.Name)
 		if n == nil || !n.Reachable {
@@ -110,6 +113,15 @@ func (l *view) mayBeDecided(s cluster.Staged) bool {
 		}
 		ready := n.Staged != nil && n.Staged.Token == s.Token && n.Staged.Ready
 		return !ready && !changedTo(*n, s.Token)
+	})
+}
+
+// askedElsewhere reports whether another store may have the request of what is staged: this
+// one does not, and a node that has staged it does not share this store.
+func (l *view) askedElsewhere(s cluster.Staged) bool {
+	known := slices.ContainsFunc(l.obs.Store.Requests, func(r cluster.Request) bool { return r.Name == s.Request })
+	return !known && !recordedToken(l.obs, s.Token) && slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool {
+		return n.Reachable && n.Staged != nil && n.Staged.Token == s.Token && !n.Published && n.Name != l.obs.Observer
 	})
 }
 

@@ -94,6 +94,8 @@ func (w *world) createIncarnation(by *node, op *plan.IncarnationCreate) error {
 	w.store.incarnations = append(list, cluster.Incarnation{
 		Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.now,
 	})
+	// A store is listed by number: records are written in another order where it was emptied.
+	slices.SortFunc(w.store.incarnations, func(a, b cluster.Incarnation) int { return a.Number - b.Number })
 	return nil
 }
 

@@ -241,6 +241,10 @@ func TestRegressions(t *testing.T) {
 			{41, SpecChanges, 3, 25}, {43, OrderLate, 0, 24}, {48, StoreCut, 0, 11}, {50, StoreStale, 4, 24},
 			{54, Freezes, 3, 1}, {55, CutOff, 6, 3}, {59, RestoreAsked, 7, 24}, {61, StoreApart, 3, 10},
 		}},
+		{"records are listed by their number", 23267034568999795, 76, []Fault{
+			{1, StoreApart, 4, 7}, {9, StoreSlow, 0, 23}, {16, RestoreAsked, 4, 24}, {18, StoreEmptied, 5, 23},
+			{24, StoreDown, 3, 23}, {26, RestoreAsked, 1, 1},
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

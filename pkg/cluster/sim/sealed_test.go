@@ -96,6 +96,7 @@ func TestSealedRegressions(t *testing.T) {
 		58344392395980816: "a daemon that has not read the store opens nobody",
 		32253632001256463: "a member of before, on a disk that hangs, keeps nobody waiting",
 		32253632001258409: "behind an operation not all is said",
+		46048096991112156: "nobody is opened for whom another store may have a restore",
 		1507448224055778:  "another backup was staged for the same request",
 	} {
 		c := sealedRestores
