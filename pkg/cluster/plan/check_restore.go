@@ -202,13 +202,18 @@ func (c checker) restoredAfter(rec cluster.Incarnation) bool {
 	if rec.Restored == nil || c.hopeless(rec) {
 		return false
 	}
+	answer := 0
 	for _, o := range c.obs.Nodes {
 		ours := o.Disk.Token == c.obs.Token || o.Assigned != nil && o.Assigned.Token == c.obs.Token
 		if ours && rec.Restored.Revision-o.Revision < aboveAll/2 {
 			return false
 		}
+		if o.Reachable && o.Disk.State != cluster.DiskUnreadable && o.Disk.Token != rec.Token &&
+			(o.Assigned == nil || o.Assigned.Token != rec.Token) {
+			answer++
+		}
 	}
-	return rec.Restored.Revision-c.obs.Revision >= aboveAll/2
+	return answer < len(c.obs.Nodes) && rec.Restored.Revision-c.obs.Revision >= aboveAll/2
 }
 
 // recordAnew makes sure that a second record of what runs replaces nothing that

@@ -233,18 +233,20 @@ func (l *view) beganAbove(n *cluster.Node) bool {
 }
 
 // laterRestored reports whether a record is of what was restored above all that was seen of
-// what runs, and nobody knows that it never began.
+// what runs, and nobody knows that it never began: somebody who may have it does not answer.
 func (l *view) laterRestored(rec *cluster.Incarnation) bool {
 	if rec == nil || rec.Restored == nil || rec.Token == l.obs.Token || l.obs.Uncommitted(*rec) {
 		return false
 	}
-	high := l.obs.Revision
+	high, unknown := l.obs.Revision, false
 	for i := range l.obs.Nodes {
-		if n := &l.obs.Nodes[i]; l.tokenOn(n) == l.obs.Token {
+		n := &l.obs.Nodes[i]
+		unknown = unknown || !n.Reachable || n.Disk.State == cluster.DiskUnreadable || l.tokenOn(n) == rec.Token
+		if l.tokenOn(n) == l.obs.Token {
 			high = max(high, n.Revision)
 		}
 	}
-	return rec.Restored.Revision-high >= aboveAll/2
+	return unknown && rec.Restored.Revision-high >= aboveAll/2
 }
 
 // superseded reports whether data of incarnation token is known not to be of a

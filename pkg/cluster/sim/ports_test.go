@@ -11,11 +11,15 @@ import (
 // TestPortHistories is TestHistories where peer ports are closed, one way and both.
 func TestPortHistories(t *testing.T) { play(t, Config{Ports: true}) }
 
-// TestAllDataIsLost replays a history of which nothing is left: nobody coordinates, and
-// what is told is that.
-func TestAllDataIsLost(t *testing.T) {
-	if _, err := Run(39506137505584866, Config{Ports: true}); err != nil {
-		t.Error(err)
+// TestPortRegressions replays seeds of those histories that have broken an invariant.
+func TestPortRegressions(t *testing.T) {
+	for seed, name := range map[uint64]string{
+		39506137505584866: "nobody coordinates where all data is lost, and what is told is that",
+		32308998217342150: "what was restored later is lost, and what runs gets a record",
+	} {
+		if _, err := Run(seed, Config{Ports: true}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
