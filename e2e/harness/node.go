@@ -60,6 +60,7 @@ type Node struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 	paused bool
+	other  bool
 	client *clientv3.Client
 }
 
@@ -136,6 +137,22 @@ func (n *Node) NewHosts() string {
 // Run starts the daemon with a command line of its own.
 func (n *Node) Run(args ...string) {
 	n.c.t.Helper()
+	program := []string{filepath.Join(n.Bin, "etcd-manager")}
+	if n.pod != nil {
+		program = slices.Clone(n.pod)
+	}
+	n.run("", append(program, args...))
+}
+
+// RunOther starts another program in place of the daemon, with one more variable. Like a
+// container, it ends with all that it has started, and without any order.
+func (n *Node) RunOther(variable string, argv ...string) {
+	n.c.t.Helper()
+	n.run(variable, argv)
+}
+
+func (n *Node) run(variable string, argv []string) {
+	n.c.t.Helper()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.cmd != nil {
@@ -144,15 +161,15 @@ func (n *Node) Run(args ...string) {
 	n.c.must(os.MkdirAll(filepath.Dir(n.Dir), 0o755), "make a directory")
 	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	n.c.must(err, "open the log of "+n.Name)
-	argv := append([]string{filepath.Join(n.Bin, "etcd-manager")}, args...)
-	if n.pod != nil {
-		argv = append(slices.Clone(n.pod), args...)
-	} else if n.space != nil {
+	if n.space != nil && (n.pod == nil || variable != "") {
 		argv = append([]string{"ip", "netns", "exec", n.space.name}, argv...)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	// Only what the node is given: a variable of the test is not for it.
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}, append(n.c.Env, n.Env...)...)
+	if n.other = variable != ""; n.other {
+		cmd.Env = append(cmd.Env, variable)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	// In a process group of its own: an interrupt from the terminal is for the
 	// harness, which then stops the daemons in order.
@@ -248,7 +265,12 @@ func (n *Node) signal(sig syscall.Signal) error {
 func (n *Node) Stop() {
 	n.c.t.Helper()
 	n.mu.Lock()
-	cmd, exited, paused := n.cmd, n.exited, n.paused
+	cmd, exited, paused, other := n.cmd, n.exited, n.paused, n.other
+	if cmd != nil && other {
+		n.mu.Unlock()
+		n.Kill()
+		return
+	}
 	n.cmd = nil
 	n.mu.Unlock()
 	if cmd == nil {
@@ -286,13 +308,15 @@ func (n *Node) Stop() {
 func (n *Node) Kill() {
 	n.c.t.Helper()
 	n.mu.Lock()
-	cmd, exited := n.cmd, n.exited
+	cmd, exited, other := n.cmd, n.exited, n.other
 	n.cmd = nil
 	n.mu.Unlock()
 	if cmd == nil {
 		n.c.t.Fatalf("kill %s: it does not run", n.Name)
 	}
-	if n.pod != nil {
+	if other {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	} else if n.pod != nil {
 		killPod(cmd.Process.Pid)
 	}
 	_ = cmd.Process.Kill()

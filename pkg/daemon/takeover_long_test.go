@@ -94,7 +94,8 @@ func TestTheExistingToolHasRestored(t *testing.T) {
 		nodes = append(nodes, existing.Node{Name: r.name, Peer: []string{m.PeerURL}, Client: []string{m.ClientURL}})
 	}
 	for i, m := range members {
-		must(t, existing.WriteState(v.nodes[i].config.DataDir, token, version.String(), nodes...))
+		old := existing.State{Token: token, Version: version.String(), Nodes: nodes}
+		must(t, old.Write(v.nodes[i].config.DataDir))
 		m.Start(t, etcdtest.Binaries(t, version.String()), "--initial-cluster="+etcdtest.Initial(members...),
 			"--initial-cluster-token="+token)
 	}

@@ -123,7 +123,8 @@ func (v *testCluster) handOver(r *testMember, names string) cluster.Token {
 		nodes = append(nodes, existing.Node{Name: name, Peer: []string{"http://" + at + ":2380"},
 			Client: []string{"http://" + at + ":4001"}})
 	}
-	must(v.t, existing.WriteState(r.config.DataDir, string(s.Assigned.Token), version.String(), nodes...))
+	old := existing.State{Token: string(s.Assigned.Token), Version: version.String(), Nodes: nodes}
+	must(v.t, old.Write(r.config.DataDir))
 	return s.Assigned.Token
 }
 

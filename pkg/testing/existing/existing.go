@@ -3,7 +3,8 @@
 // decides who leads: they ping all that discovery shows, count who answered within a time
 // as healthy, and the lowest name of those leads, once all of them have acknowledged it; in
 // each round the leader has it acknowledged again, and a round in which anybody fails is
-// over. What a leader then does to members is the test's.
+// over. What a leader then does, and what a daemon does to its machine, is given to it:
+// nothing, or what e2e/standin does.
 //
 // It is written from a description of the protocol. It runs no etcd and issues no
 // certificates.
@@ -16,27 +17,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
-)
-
-// The methods that a stand-in serves and calls.
-const (
-	ping         = "/privateapi.ClusterService/Ping"
-	notification = "/privateapi.ClusterService/LeaderNotification"
-	getInfo      = "/etcd.EtcdManagerService/GetInfo"
 )
 
 // Options describe a [Daemon].
@@ -52,9 +41,11 @@ type Options struct {
 	// PingEvery is the time between two pings of one peer, Healthy for how long an answer
 	// counts, Round the time between two rounds of a leader.
 	PingEvery, Healthy, Round time.Duration
-	// Act is called by a leader in each round that all healthy peers have acknowledged, with
-	// their names.
-	Act func(ctx context.Context, acknowledged []string)
+	// Machine is what the daemon does to its machine, nil for a daemon that only tells its name.
+	Machine Machine
+	// Act is called by a leader in each round that all healthy peers have acknowledged, but
+	// not in the first one of a leadership.
+	Act func(ctx context.Context, l Leader)
 }
 
 // A Daemon is one stand-in that runs.
@@ -64,9 +55,10 @@ type Daemon struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	seen  map[string]time.Time
-	conns map[string]*grpc.ClientConn
+	mu      sync.Mutex
+	seen    map[string]time.Time
+	pinging map[string]bool
+	conns   map[string]*grpc.ClientConn
 	// token is that of the leader that was accepted last; own is the one with which this
 	// daemon leads, for those in acked.
 	token, own     string
@@ -83,6 +75,7 @@ func Start(ctx context.Context, o Options) (*Daemon, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	d := &Daemon{
 		o: o, cancel: cancel, seen: map[string]time.Time{o.Name: time.Now()}, conns: map[string]*grpc.ClientConn{},
+		pinging: map[string]bool{},
 	}
 	options := []grpc.ServerOption{grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(d.serve)}
 	if o.Server != nil {
@@ -152,10 +145,11 @@ func (d *Daemon) serve(_ any, ss grpc.ServerStream) error {
 		out = message(nil, 1, d.self())
 	case notification:
 		out = d.notified(field(in, 1))
-	case getInfo:
-		out = message(text(nil, 2, d.o.Cluster), 5, text(nil, 1, d.o.Name))
 	default:
-		return status.Errorf(codes.Unimplemented, "the stand-in does not serve %s", method)
+		var err error
+		if out, err = d.answer(ss.Context(), method, in); err != nil {
+			return err
+		}
 	}
 	return ss.SendMsg(&out)
 }
@@ -183,19 +177,25 @@ func (d *Daemon) notified(view []byte) []byte {
 	return message([]byte{1 << 3, 1}, 2, view)
 }
 
+// pingAll pings each peer that does not owe an answer: one that hangs delays no other.
 func (d *Daemon) pingAll(ctx context.Context) {
-	var wg sync.WaitGroup
 	for name := range d.o.Discovery() {
-		if name == d.o.Name {
+		d.mu.Lock()
+		waits := d.pinging[name] || name == d.o.Name
+		d.pinging[name] = true
+		d.mu.Unlock()
+		if waits {
 			continue
 		}
-		wg.Go(func() {
-			if _, err := d.call(ctx, name, ping, message(nil, 1, d.self())); err == nil {
+		d.wg.Go(func() {
+			if _, err := d.call(ctx, name, ping, d.o.Healthy, message(nil, 1, d.self())); err == nil {
 				d.see(name)
 			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.pinging[name] = false
 		})
 	}
-	wg.Wait()
 }
 
 // round is one round of the leader, if this daemon is the lowest of the healthy.
@@ -218,7 +218,7 @@ func (d *Daemon) round(ctx context.Context) {
 	}
 	var errs []error
 	for _, name := range healthy {
-		answer, err := d.call(ctx, name, notification, message(nil, 1, view))
+		answer, err := d.call(ctx, name, notification, min(d.o.Healthy, memberTime), message(nil, 1, view))
 		if err == nil && field(answer, 1) == nil {
 			err = fmt.Errorf("%s does not accept", name)
 		}
@@ -233,62 +233,51 @@ func (d *Daemon) round(ctx context.Context) {
 		d.acked = healthy
 		d.rounds++
 	}
+	leader := Leader{Acknowledged: healthy, Token: d.own, d: d}
 	d.mu.Unlock()
 	if err == nil && !begins && d.o.Act != nil {
-		d.o.Act(ctx, healthy)
+		d.o.Act(ctx, leader)
 	}
 }
 
-func (d *Daemon) call(ctx context.Context, name, method string, in []byte) (out []byte, err error) {
+// call calls a method of a daemon, and waits for at most that time, for 0 without a limit.
+func (d *Daemon) call(ctx context.Context, name, method string, within time.Duration, in []byte) ([]byte, error) {
 	if name == d.o.Name && method == notification {
 		return d.notified(field(in, 1)), nil
 	}
+	c, err := d.conn(name)
+	if err != nil {
+		return nil, err
+	}
+	if within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, within)
+		defer cancel()
+	}
+	var out []byte
+	if err := c.Invoke(ctx, method, &in, &out, grpc.ForceCodec(raw{})); err != nil {
+		return nil, fmt.Errorf("call %s of %s: %w", method, name, err)
+	}
+	return out, nil
+}
+
+func (d *Daemon) conn(name string) (*grpc.ClientConn, error) {
 	address, known := d.o.Discovery()[name]
 	if !known {
 		return nil, fmt.Errorf("the address of %s is not known", name)
 	}
 	d.mu.Lock()
-	c := d.conns[address]
-	if c == nil {
-		creds := insecure.NewCredentials()
-		if d.o.Client != nil {
-			creds = d.o.Client(name)
-		}
-		if c, err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds)); err == nil {
-			d.conns[address] = c
-		}
+	defer d.mu.Unlock()
+	if c := d.conns[address]; c != nil {
+		return c, nil
 	}
-	d.mu.Unlock()
-	if err != nil {
-		return nil, err
+	creds := insecure.NewCredentials()
+	if d.o.Client != nil {
+		creds = d.o.Client(name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	err = c.Invoke(ctx, method, &in, &out, grpc.ForceCodec(raw{}))
-	return out, err
-}
-
-// A Node is one entry of the file state.
-type Node struct {
-	Name                         string
-	Peer, Client, QuarantineURLs []string
-	TLS                          bool
-}
-
-// WriteState writes the file state of a node, in place as the existing tool does.
-func WriteState(dir, token, version string, nodes ...Node) error {
-	var list [][]byte
-	for _, n := range nodes {
-		b := text(nil, 1, n.Name)
-		for i, urls := range [][]string{n.Peer, n.Client, n.QuarantineURLs} {
-			for _, u := range urls {
-				b = text(b, protowire.Number(i+2), u)
-			}
-		}
-		if n.TLS {
-			b = append(b, 5<<3, 1)
-		}
-		list = append(list, b)
+	c, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
+	if err == nil {
+		d.conns[address] = c
 	}
-	return os.WriteFile(filepath.Join(dir, "state"), state(token, version, list), 0o600)
+	return c, err
 }

@@ -78,11 +78,30 @@ func field(b []byte, n protowire.Number) []byte {
 // peerInfo is the message PeerInfo: who somebody is, and where.
 func peerInfo(name, address string) []byte { return text(text(nil, 1, name), 2, address) }
 
-// state is the message EtcdState, as the file state has it.
-func state(token, version string, nodes [][]byte) []byte {
-	c := text(nil, 5, token)
-	for _, n := range nodes {
-		c = message(c, 7, n)
+// enum and flag append one field that is a number; a flag that is not set is left out.
+func enum(b []byte, n protowire.Number, v byte) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), uint64(v))
+}
+
+func flag(b []byte, n protowire.Number, set bool) []byte {
+	if !set {
+		return b
 	}
-	return text(message(nil, 2, c), 3, version)
+	return enum(b, n, 1)
+}
+
+func number(b []byte, n protowire.Number) byte {
+	if v := field(b, n); len(v) == 1 {
+		return v[0]
+	}
+	return 0
+}
+
+func isSet(b []byte, n protowire.Number) bool { return number(b, n) != 0 }
+
+func texts(b []byte, n protowire.Number) (list []string) {
+	for _, v := range fields(b, n) {
+		list = append(list, string(v))
+	}
+	return list
 }

@@ -1,0 +1,169 @@
+package standin
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/existing"
+)
+
+// write writes a file of the store, and is killed at no half of one.
+func write(path string, b []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// backUp has a backup taken when it is time, and old ones pruned.
+func (c *controller) backUp(ctx context.Context, v *view) {
+	if time.Since(c.lastBackup) < c.m.o.interval {
+		return
+	}
+	if err := c.forced(ctx, v); err != nil {
+		log.Printf("back up: %v", err)
+		return
+	}
+	c.lastBackup = time.Now()
+	if time.Since(c.lastPrune) > time.Hour {
+		c.lastPrune = time.Now()
+		if err := prune(c.m.o.store, time.Now()); err != nil {
+			log.Printf("prune: %v", err)
+		}
+	}
+}
+
+// forced has a member that is well take a backup.
+func (c *controller) forced(ctx context.Context, v *view) error {
+	for _, name := range v.configured() {
+		if v.healthy[name] {
+			return v.leader.Backup(ctx, name, *c.spec)
+		}
+	}
+	return errors.New("no member is healthy")
+}
+
+// Backup takes a backup of the member.
+func (m *machine) Backup(ctx context.Context, spec existing.Spec) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.runs() {
+		return "", errors.New("etcd does not run")
+	}
+	m.backups++
+	now := time.Now().UTC()
+	name := fmt.Sprintf("%s-%06d", now.Format(time.RFC3339), m.backups)
+	var snapshot strings.Builder
+	zip := gzip.NewWriter(&snapshot)
+	c := &controller{m: m}
+	urls := m.own().Client
+	if m.state.Quarantined {
+		urls = m.own().QuarantineURLs
+	}
+	err := c.with(ctx, urls, func(ctx context.Context, client *clientv3.Client) error {
+		r, err := client.Snapshot(ctx)
+		if err == nil {
+			_, err = io.Copy(zip, r)
+			err = errors.Join(err, r.Close(), zip.Close())
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	meta, err := json.MarshalIndent(map[string]any{
+		"etcdVersion": m.state.Version, "timestamp": strconv.FormatInt(now.Unix(), 10),
+		"clusterSpec": map[string]any{"memberCount": spec.Count, "etcdVersion": spec.Version},
+	}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	log.Printf("backup %s", name)
+	dir := filepath.Join(m.o.store, name)
+	return name, errors.Join(write(filepath.Join(dir, "etcd.backup.gz"), []byte(snapshot.String())),
+		write(filepath.Join(dir, "_etcd_backup.meta"), meta))
+}
+
+// prune keeps all backups of the last hour, the first one of each hour of the last week,
+// and the first one of each day of the last two years.
+func prune(store string, now time.Time) error {
+	metas, err := filepath.Glob(filepath.Join(store, "*", "_etcd_backup.meta"))
+	if err != nil {
+		return err
+	}
+	slices.Sort(metas)
+	kept := map[time.Time]bool{}
+	for _, meta := range metas {
+		name, _, _ := strings.Cut(filepath.Base(filepath.Dir(meta)), "Z-")
+		at, err := time.Parse(time.RFC3339, name+"Z")
+		if err != nil || now.Sub(at) < time.Hour {
+			continue
+		}
+		slot := at.Truncate(24 * time.Hour)
+		if now.Sub(at) < 7*24*time.Hour {
+			slot = at.Truncate(time.Hour)
+		}
+		if kept[slot] || now.Sub(at) > 2*365*24*time.Hour {
+			if err := os.RemoveAll(filepath.Dir(meta)); err != nil {
+				return err
+			}
+		}
+		kept[slot] = true
+	}
+	return nil
+}
+
+// A command is a request to restore.
+type command struct {
+	path, backup string
+	spec         existing.Spec
+}
+
+func readCommands(store string) (list []command, err error) {
+	paths, err := filepath.Glob(filepath.Join(store, "control", "*", "_command.json"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var f struct {
+			RestoreBackup struct {
+				ClusterSpec struct {
+					MemberCount int
+					EtcdVersion string
+				}
+				Backup string
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(b, &f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", path, err)
+		}
+		r := f.RestoreBackup
+		list = append(list, command{path, r.Backup, existing.Spec{Count: r.ClusterSpec.MemberCount, Version: r.ClusterSpec.EtcdVersion}})
+	}
+	return list, nil
+}

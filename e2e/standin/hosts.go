@@ -1,0 +1,68 @@
+package standin
+
+import (
+	"bytes"
+	"fmt"
+	"log"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A hostsFile is /etc/hosts with a block of its own, which has the nodes that the leader
+// named, and of the others those that discovery tells of.
+type hostsFile struct {
+	mu         sync.Mutex
+	begin, end string
+	found, led map[string]string // name to address
+}
+
+func (h *hostsFile) of(o options) {
+	key := fmt.Sprintf("host entries managed by etcd-manager[%s]", o.cluster)
+	h.begin, h.end, h.found = "# Begin "+key+" - do not edit\n", "# End "+key+"\n", map[string]string{}
+	for name, address := range o.seeds {
+		h.found[o.host(name)], _, _ = net.SplitHostPort(address)
+	}
+}
+
+// tell takes what a leader tells.
+func (h *hostsFile) tell(addresses map[string]string) {
+	h.mu.Lock()
+	h.led = map[string]string{}
+	for name, address := range addresses {
+		h.led[name], _, _ = net.SplitHostPort(address)
+	}
+	h.mu.Unlock()
+	if err := h.write(); err != nil {
+		log.Printf("write the hosts file: %v", err)
+	}
+}
+
+func (h *hostsFile) write() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	old, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		return err
+	}
+	all := maps.Clone(h.found)
+	maps.Copy(all, h.led)
+	var lines []string
+	for name, address := range all {
+		lines = append(lines, address+"\t"+name+"\n")
+	}
+	slices.Sort(lines)
+	kept := string(old)
+	if before, rest, ok := strings.Cut(kept, h.begin); ok {
+		_, after, _ := strings.Cut(rest, h.end)
+		kept = before + after
+	}
+	now := []byte(strings.TrimRight(kept, "\n") + "\n\n" + h.begin + strings.Join(lines, "") + h.end)
+	if bytes.Equal(now, old) {
+		return nil
+	}
+	return os.WriteFile("/etc/hosts", now, 0o644)
+}

@@ -1,0 +1,235 @@
+package standin
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"maps"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"crypto/rand"
+	"crypto/rsa"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/existing"
+)
+
+// A controller is what a leader does, in each round: it looks at everything, and does the
+// first thing that is to be done.
+type controller struct {
+	m     *machine
+	every time.Duration
+	tls   *tls.Config
+
+	token      string
+	spec       *existing.Spec
+	commands   []command
+	lastBackup time.Time
+	lastPrune  time.Time
+	healthyAt  map[uint64]time.Time
+}
+
+// A view is what a leader sees in one round.
+type view struct {
+	leader  existing.Leader
+	infos   map[string]existing.Info
+	members []*clientv3.Member
+	healthy map[string]bool // by the name of a member
+}
+
+func (c *controller) act(ctx context.Context, l existing.Leader) {
+	if err := c.round(ctx, l); err != nil {
+		log.Printf("the round of the leader: %v", err)
+	}
+}
+
+func (c *controller) round(ctx context.Context, l existing.Leader) error {
+	if l.Token != c.token {
+		if err := c.refresh(); err != nil {
+			return err
+		}
+		c.token, c.healthyAt = l.Token, map[uint64]time.Time{}
+	}
+	v, err := c.look(ctx, l)
+	if err != nil {
+		return err
+	}
+	c.broadcast(ctx, v)
+	if c.spec == nil {
+		return c.refresh()
+	}
+	if _, err := os.Stat(c.marker()); errors.Is(err, fs.ErrNotExist) {
+		if err := c.create(ctx, v, *c.spec); err != nil {
+			return err
+		}
+		return write(c.marker(), fmt.Appendf(nil, `{"timestamp":%d}`, time.Now().UnixNano()))
+	}
+	if len(c.commands) > 0 {
+		return c.restore(ctx, v, c.commands[0])
+	}
+	if len(v.members) > 0 {
+		c.backUp(ctx, v)
+	}
+	return c.membership(ctx, v)
+}
+
+func quorum(n int) int { return n/2 + 1 }
+
+func (c *controller) marker() string {
+	return filepath.Join(c.m.o.store, "control", "etcd-cluster-created")
+}
+
+// refresh reads the wish and the requests: for each leadership once.
+func (c *controller) refresh() error {
+	var err error
+	if c.commands, err = readCommands(c.m.o.store); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(filepath.Join(c.m.o.store, "control", "etcd-cluster-spec"))
+	if errors.Is(err, fs.ErrNotExist) {
+		c.spec = nil
+		return nil
+	}
+	var s struct {
+		MemberCount int
+		EtcdVersion string
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	c.spec = &existing.Spec{Count: s.MemberCount, Version: s.EtcdVersion}
+	return err
+}
+
+// look asks each daemon for its machine, one etcd for the members, and each member
+// whether it is well.
+func (c *controller) look(ctx context.Context, l existing.Leader) (*view, error) {
+	v := &view{leader: l, infos: map[string]existing.Info{}, healthy: map[string]bool{}}
+	for _, name := range l.Acknowledged {
+		i, err := l.Info(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		v.infos[name] = i
+	}
+	for _, name := range v.configured() {
+		if list, err := c.list(ctx, urlsOf(v.infos[name])); err == nil {
+			v.members = list
+			break
+		}
+	}
+	for _, m := range v.members {
+		urls := m.ClientURLs
+		if i, ok := v.infos[m.Name]; ok && i.State.Token != "" {
+			urls = urlsOf(i)
+		}
+		_, err := c.list(ctx, urls)
+		v.healthy[m.Name] = err == nil
+		if err == nil || c.healthyAt[m.ID].IsZero() {
+			c.healthyAt[m.ID] = time.Now()
+		}
+	}
+	return v, nil
+}
+
+func urlsOf(i existing.Info) []string {
+	if i.State.Quarantined {
+		return i.Node.QuarantineURLs
+	}
+	return i.Node.Client
+}
+
+// configured returns who has a member, sorted.
+func (v *view) configured() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.infos)), func(n string) bool { return v.infos[n].State.Token == "" })
+}
+
+func (v *view) well() (n int) {
+	for _, ok := range v.healthy {
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *controller) list(ctx context.Context, urls []string) (list []*clientv3.Member, err error) {
+	err = c.with(ctx, urls, func(ctx context.Context, client *clientv3.Client) error {
+		r, err := client.MemberList(ctx)
+		if err == nil {
+			for _, m := range r.Members {
+				list = append(list, (*clientv3.Member)(m))
+			}
+		}
+		return err
+	})
+	return list, err
+}
+
+// with calls do with a client of the members at some URLs.
+func (c *controller) with(ctx context.Context, urls []string, do func(context.Context, *clientv3.Client) error) error {
+	if len(urls) == 0 {
+		return errors.New("the member has no client URLs")
+	}
+	if c.tls == nil {
+		config, err := clientTLS(c.m.o)
+		if err != nil {
+			return err
+		}
+		c.tls = config
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := clientv3.New(clientv3.Config{Endpoints: urls, TLS: c.tls, Logger: zap.NewNop(), Context: ctx})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return do(ctx, client)
+}
+
+// clientTLS has a certificate that is in memory alone.
+func clientTLS(o options) (*tls.Config, error) {
+	ca, err := readAuthority(o.pki, "etcd-clients-ca")
+	if err != nil {
+		return nil, err
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "etcd-manager-" + o.name},
+		NotBefore: ca.cert.NotBefore, NotAfter: time.Now().Add(365 * 24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, ca.cert, key.Public(), ca.key)
+	return &tls.Config{
+		RootCAs: ca.pool, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion: tls.VersionTLS12,
+	}, err
+}
+
+// broadcast tells all daemons where the members are.
+func (c *controller) broadcast(ctx context.Context, v *view) {
+	addresses := map[string]string{}
+	for _, name := range v.configured() {
+		addresses[c.m.o.host(name)] = c.m.o.seeds[name]
+	}
+	for _, name := range v.leader.Acknowledged {
+		if err := v.leader.Hosts(ctx, name, addresses); err != nil {
+			log.Printf("tell %s of the members: %v", name, err)
+		}
+	}
+}

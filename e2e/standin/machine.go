@@ -1,0 +1,248 @@
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/testing/existing"
+)
+
+// A machine has the file state, and runs the member that it tells of. One call is answered
+// after the other.
+type machine struct {
+	o options
+
+	mu       sync.Mutex
+	state    existing.State
+	prepared string
+	until    time.Time
+	etcd     *exec.Cmd
+	exited   chan struct{}
+	backups  int
+
+	hosts hostsFile
+}
+
+func newMachine(o options) (*machine, error) {
+	if err := os.MkdirAll(o.data, 0o700); err != nil {
+		return nil, err
+	}
+	m := &machine{o: o}
+	m.hosts.of(o)
+	var err error
+	if m.state, err = existing.ReadState(o.data); err != nil {
+		return nil, err
+	}
+	return m, m.hosts.write()
+}
+
+// own is this machine's node: its peer URLs are those of state, the others those of the
+// flags.
+func (m *machine) own() existing.Node {
+	n := m.o.node()
+	if known, ok := m.state.Node(n.Name); ok {
+		n.Peer = known.Peer
+	}
+	return n
+}
+
+// watch starts the member where it does not run, again and again.
+func (m *machine) watch(ctx context.Context, every time.Duration) {
+	for ctx.Err() == nil {
+		m.mu.Lock()
+		if m.state.Token != "" && !m.runs() {
+			if err := m.start(); err != nil {
+				log.Printf("start etcd: %v", err)
+			}
+		}
+		exited := m.exited
+		m.mu.Unlock()
+		if exited == nil {
+			exited = make(chan struct{})
+		}
+		select {
+		case <-exited:
+		case <-time.After(every):
+		}
+		time.Sleep(every / 10)
+	}
+}
+
+func (m *machine) runs() bool {
+	if m.etcd == nil {
+		return false
+	}
+	select {
+	case <-m.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+func (m *machine) dataDir() string { return filepath.Join(m.o.data, "data", m.state.Token) }
+
+// start starts the member of state.
+func (m *machine) start() error {
+	binary, err := m.binary(m.state.Version, "etcd")
+	if err != nil {
+		return err
+	}
+	env, err := m.environment()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(binary)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		log.Printf("etcd ended: %v", cmd.Wait())
+	}()
+	m.etcd, m.exited = cmd, exited
+	return nil
+}
+
+func (m *machine) binary(version, program string) (string, error) {
+	return harness.EtcdBinary(strings.Join(m.o.etcd, ":"), strings.TrimPrefix(version, "v"), program)
+}
+
+// environment is all that etcd is told.
+func (m *machine) environment() ([]string, error) {
+	pki, err := m.issue(m.state.Token)
+	if err != nil {
+		return nil, err
+	}
+	n, phase := m.own(), "existing"
+	if m.state.New {
+		phase = "new"
+	}
+	client := n.Client[0]
+	if m.state.Quarantined {
+		client = n.QuarantineURLs[0]
+	}
+	var initial []string
+	for _, other := range m.state.Nodes {
+		initial = append(initial, other.Name+"="+other.Peer[0])
+	}
+	everywhere := func(u string) string { return strings.Replace(u, hostOf(u), "0.0.0.0", 1) }
+	env := []string{
+		"DATA_DIR=" + m.dataDir(), "LOGGER=zap", "LOG_OUTPUTS=stdout", "NAME=" + n.Name,
+		"LISTEN_PEER_URLS=" + everywhere(n.Peer[0]), "INITIAL_ADVERTISE_PEER_URLS=" + n.Peer[0],
+		"LISTEN_CLIENT_URLS=" + everywhere(client), "ADVERTISE_CLIENT_URLS=" + client,
+		"INITIAL_CLUSTER_STATE=" + phase, "INITIAL_CLUSTER_TOKEN=" + m.state.Token,
+		"INITIAL_CLUSTER=" + strings.Join(initial, ","), "STRICT_RECONFIG_CHECK=true",
+		"CLIENT_CERT_AUTH=true", "TRUSTED_CA_FILE=" + pki + "/clients/ca.crt",
+		"CERT_FILE=" + pki + "/clients/server.crt", "KEY_FILE=" + pki + "/clients/server.key",
+		"PEER_CLIENT_CERT_AUTH=true", "PEER_TRUSTED_CA_FILE=" + pki + "/peers/ca.crt",
+		"PEER_CERT_FILE=" + pki + "/peers/me.crt", "PEER_KEY_FILE=" + pki + "/peers/me.key",
+	}
+	for i := range env {
+		env[i] = "ETCD_" + env[i]
+	}
+	return env, nil
+}
+
+// stop ends the member with SIGKILL.
+func (m *machine) stop() {
+	if m.runs() {
+		_ = m.etcd.Process.Kill()
+		<-m.exited
+	}
+	m.etcd = nil
+}
+
+// Info tells of the machine.
+func (m *machine) Info() existing.Info {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return existing.Info{Node: m.own(), State: m.state, DiskEmpty: m.state.Token == "" && !m.holds("data", "data-trashcan")}
+}
+
+// holds says that one of the directories has something in it.
+func (m *machine) holds(dirs ...string) bool {
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(filepath.Join(m.o.data, dir))
+		if len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// Hosts writes the hosts file.
+func (m *machine) Hosts(addresses map[string]string) { m.hosts.tell(addresses) }
+
+// Join has the machine run a member: the first phase reserves it for a minute.
+func (m *machine) Join(j existing.Join) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if j.Phase == existing.CancelPrepare {
+		m.prepared = ""
+		return nil
+	}
+	if j.Phase == existing.Prepare {
+		if m.runs() || m.prepared != "" && time.Now().Before(m.until) {
+			return errors.New("etcd runs, or another cluster is prepared")
+		}
+		m.prepared, m.until = j.Token, time.Now().Add(time.Minute)
+		_, err := m.binary(j.Version, "etcd")
+		return err
+	}
+	if m.prepared != j.Token || time.Now().After(m.until) {
+		return fmt.Errorf("%s is not prepared", j.Token)
+	}
+	m.prepared = ""
+	first := j.Phase == existing.InitialCluster
+	m.state = existing.State{Token: j.Token, Version: j.Version, Nodes: j.Nodes, New: first, Quarantined: first}
+	if err := m.state.Write(m.o.data); err != nil {
+		return err
+	}
+	if err := m.start(); err != nil {
+		return err
+	}
+	m.state.New = false
+	return m.state.Write(m.o.data)
+}
+
+// Reconfigure starts the member anew.
+func (m *machine) Reconfigure(version string, quarantined bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if version != "" {
+		m.state.Version = version
+	}
+	m.state.Quarantined = quarantined
+	m.stop()
+	if err := m.state.Write(m.o.data); err != nil {
+		return err
+	}
+	return m.start()
+}
+
+// StopEtcd ends the member and sets its data aside.
+func (m *machine) StopEtcd() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stop()
+	from := m.dataDir()
+	aside := filepath.Join(m.o.data, "data-trashcan", m.state.Token)
+	m.state = existing.State{}
+	if err := m.state.Write(m.o.data); err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(aside), 0o755), os.Rename(from, aside))
+}

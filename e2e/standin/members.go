@@ -1,0 +1,167 @@
+package standin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"path/filepath"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/existing"
+)
+
+// create makes a new cluster of those that are there, and sets aside what they have.
+func (c *controller) create(ctx context.Context, v *view, spec existing.Spec) error {
+	names := v.leader.Acknowledged
+	if len(names) < quorum(spec.Count) || len(names) < spec.Count && quorum(len(names)) != quorum(spec.Count) {
+		return fmt.Errorf("%d daemons are too few for a cluster of %d", len(names), spec.Count)
+	}
+	for _, name := range v.configured() {
+		if err := v.leader.StopEtcd(ctx, name); err != nil {
+			return err
+		}
+	}
+	names = names[:min(len(names), spec.Count)]
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	j := existing.Join{Token: base64.RawURLEncoding.EncodeToString(b[:]), Version: spec.Version}
+	for _, name := range names {
+		j.Nodes = append(j.Nodes, v.infos[name].Node)
+	}
+	log.Printf("a new cluster %s of %v", j.Token, names)
+	for _, phase := range []byte{existing.Prepare, existing.InitialCluster} {
+		j.Phase = phase
+		for _, name := range names {
+			if err := v.leader.Join(ctx, name, j); err != nil {
+				return err
+			}
+		}
+	}
+	return c.writeSpec(spec)
+}
+
+func (c *controller) writeSpec(spec existing.Spec) error {
+	b, err := json.MarshalIndent(map[string]any{"memberCount": spec.Count, "etcdVersion": spec.Version}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return write(filepath.Join(c.m.o.store, "control", "etcd-cluster-spec"), b)
+}
+
+// membership does the first thing that is to be done to the members.
+func (c *controller) membership(ctx context.Context, v *view) error {
+	acked, configured := len(v.leader.Acknowledged), v.configured()
+	for _, name := range configured {
+		if !v.infos[name].State.Quarantined || v.well() < quorum(c.spec.Count) || acked < quorum(c.spec.Count) {
+			continue
+		}
+		for _, name := range configured {
+			if err := v.leader.Reconfigure(ctx, name, "", false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	switch {
+	case len(v.members) == 0:
+		return errors.New("etcd has 0 members registered")
+	case len(v.members) < c.spec.Count && acked >= quorum(len(v.members)):
+		return c.add(ctx, v)
+	case len(configured) > c.spec.Count && acked >= quorum(len(configured)):
+		return c.remove(ctx, v)
+	case len(v.members) == c.spec.Count:
+		return c.replace(ctx, v)
+	}
+	return nil
+}
+
+// add adds a voter on a machine without one.
+func (c *controller) add(ctx context.Context, v *view) error {
+	configured := v.configured()
+	if v.well() < quorum(len(v.members)) || len(configured) == 0 {
+		return errors.New("too few members are healthy to add one")
+	}
+	for name, i := range v.infos {
+		if i.State.Token != "" {
+			continue
+		}
+		if err := c.forced(ctx, v); err != nil {
+			return err
+		}
+		from := v.infos[configured[0]].State
+		j := existing.Join{Phase: existing.Prepare, Token: from.Token, Version: from.Version}
+		for _, m := range v.members {
+			j.Nodes = append(j.Nodes, existing.Node{Name: m.Name, Peer: m.PeerURLs, Client: m.ClientURLs, TLS: true})
+		}
+		j.Nodes = append(j.Nodes, i.Node)
+		if err := v.leader.Join(ctx, name, j); err != nil {
+			return err
+		}
+		log.Printf("add %s", name)
+		if err := c.change(ctx, v, func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberAdd(ctx, i.Node.Peer)
+			return err
+		}); err != nil {
+			j.Phase = existing.CancelPrepare
+			return errors.Join(err, v.leader.Join(ctx, name, j))
+		}
+		j.Phase = existing.JoinExisting
+		return v.leader.Join(ctx, name, j)
+	}
+	return errors.New("no machine is free")
+}
+
+// change changes the members through those that are well.
+func (c *controller) change(ctx context.Context, v *view, do func(context.Context, *clientv3.Client) error) error {
+	var urls []string
+	for _, name := range v.configured() {
+		if v.healthy[name] {
+			urls = append(urls, urlsOf(v.infos[name])...)
+		}
+	}
+	return c.with(ctx, urls, do)
+}
+
+// remove removes a member, first one that is not healthy. Nobody tells its machine.
+func (c *controller) remove(ctx context.Context, v *view) error {
+	if err := c.forced(ctx, v); err != nil {
+		return err
+	}
+	chosen := v.members[len(v.members)-1]
+	for _, m := range v.members {
+		if !v.healthy[m.Name] {
+			chosen = m
+		}
+	}
+	return c.drop(ctx, v, chosen)
+}
+
+func (c *controller) drop(ctx context.Context, v *view, m *clientv3.Member) error {
+	log.Printf("remove %s", m.Name)
+	return c.change(ctx, v, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.MemberRemove(ctx, m.ID)
+		return err
+	})
+}
+
+// replace removes the member of a machine whose disk is empty; it is added again then.
+func (c *controller) replace(ctx context.Context, v *view) error {
+	for _, m := range v.members {
+		i, there := v.infos[m.Name]
+		gone := time.Since(c.healthyAt[m.ID]) > 6*c.every
+		if !there || !i.DiskEmpty || v.healthy[m.Name] || !gone || c.spec.Count < 3 || v.well() < quorum(len(v.members)) {
+			continue
+		}
+		if err := c.forced(ctx, v); err != nil {
+			return err
+		}
+		return c.drop(ctx, v, m)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+// Package standin is a program, a stand-in for the existing etcd-manager as a process: it
+// takes the lines that kops writes, issues certificates, runs etcd from the file state,
+// and as the leader of its kind bootstraps, grows, shrinks and restores a cluster and
+// takes backups. It is there to be exchanged for this project's daemon, and back.
+//
+// It is written from a description of what the existing one does, with its habits: it ends
+// at once at any signal and leaves its etcd running, ends etcd with SIGKILL, keeps lists of
+// other ages in state, and wipes a cluster whose marker is missing from the store. It
+// changes neither the etcd version nor the members' URLs.
+package standin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/existing"
+)
+
+// Variable is the environment variable that makes a program that calls [Wanted] a
+// stand-in. Its value is the time between two pings, 5 s for the existing one; all other
+// times are in proportion.
+const Variable = "ETCDADM_E2E_STANDIN"
+
+// Wanted says that the process is to be a stand-in.
+func Wanted() bool { return os.Getenv(Variable) != "" }
+
+type options struct {
+	store, cluster, data, name, address, pki, suffix string
+	client, peer, quarantine                         string
+	port                                             int
+	interval                                         time.Duration
+	etcd                                             []string
+	// seeds are the addresses of all daemons, by name.
+	seeds map[string]string
+}
+
+func parse(args []string) (options, error) {
+	o := options{seeds: map[string]string{}}
+	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	for name, to := range map[string]*string{
+		"backup-store": &o.store, "cluster-name": &o.cluster, "data-dir": &o.data, "node-name": &o.name,
+		"address": &o.address, "pki-dir": &o.pki, "dns-suffix": &o.suffix, "client-urls": &o.client,
+		"peer-urls": &o.peer, "quarantine-client-urls": &o.quarantine,
+		"v": new(string), "discovery-poll-interval": new(string), // without a meaning here
+	} {
+		fs.StringVar(to, name, "", "")
+	}
+	fs.Bool("containerized", false, "")
+	fs.IntVar(&o.port, "grpc-port", 8000, "")
+	fs.DurationVar(&o.interval, "backup-interval", 15*time.Minute, "")
+	fs.Func("etcd-dir", "", func(dir string) error { o.etcd = append(o.etcd, filepath.SplitList(dir)...); return nil })
+	fs.Func("seeds", "", func(list string) error {
+		for seed := range strings.SplitSeq(list, ",") {
+			name, address, _ := strings.Cut(seed, "=")
+			o.seeds[name] = address
+		}
+		return nil
+	})
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	o.store = strings.TrimPrefix(o.store, "file://")
+	o.seeds[o.name] = fmt.Sprintf("%s:%d", o.address, o.port)
+	return o, nil
+}
+
+// host is what URLs call a node.
+func (o options) host(name string) string {
+	if o.suffix == "" {
+		return name
+	}
+	return name + "." + strings.TrimPrefix(o.suffix, ".")
+}
+
+// node is this machine's node, made from the flags.
+func (o options) node() existing.Node {
+	urls := func(template string) []string {
+		return []string{strings.ReplaceAll(template, "__name__", o.host(o.name))}
+	}
+	return existing.Node{
+		Name: o.name, Peer: urls(o.peer), Client: urls(o.client), QuarantineURLs: urls(o.quarantine), TLS: true,
+	}
+}
+
+// Run is the program. It returns when it cannot run.
+func Run(args []string) error {
+	ping, err := time.ParseDuration(os.Getenv(Variable))
+	if err != nil {
+		return err
+	}
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	log.SetFlags(log.Ltime | log.Lmicroseconds)
+	log.Printf("stand-in %s starts", o.name)
+	m, err := newMachine(o)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	server, client, err := m.credentials()
+	if err != nil {
+		return err
+	}
+	c := &controller{m: m, every: 2 * ping}
+	_, err = existing.Start(ctx, existing.Options{
+		Name: o.name, Cluster: o.cluster, Address: o.seeds[o.name], Server: server, Client: client,
+		Discovery: func() map[string]string { return maps.Clone(o.seeds) },
+		PingEvery: ping, Healthy: 12 * ping, Round: 2 * ping,
+		Machine: m, Act: c.act,
+	})
+	if err != nil {
+		return err
+	}
+	m.watch(ctx, 2*ping)
+	return errors.New("the watch is over")
+}
+
+// credentials issues the daemon's certificates.
+func (m *machine) credentials() (credentials.TransportCredentials, func(string) credentials.TransportCredentials, error) {
+	ca, err := readAuthority(m.o.pki, "etcd-manager-ca")
+	if err != nil {
+		return nil, nil, err
+	}
+	name := "etcd-manager-server-" + m.o.name
+	server, err := ca.pair(filepath.Join(m.o.pki, name), name, []string{name})
+	if err != nil {
+		return nil, nil, err
+	}
+	name = "etcd-manager-client-" + m.o.name
+	client, err := ca.pair(filepath.Join(m.o.pki, name), name, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	return credentials.NewTLS(&tls.Config{
+			Certificates: []tls.Certificate{server}, ClientCAs: ca.pool, ClientAuth: tls.RequireAndVerifyClientCert,
+			MinVersion: tls.VersionTLS12,
+		}), func(name string) credentials.TransportCredentials {
+			return credentials.NewTLS(&tls.Config{
+				Certificates: []tls.Certificate{client}, RootCAs: ca.pool, ServerName: "etcd-manager-server-" + name,
+				MinVersion: tls.VersionTLS12,
+			})
+		}, nil
+}
+
+// hostOf returns the host of a URL.
+func hostOf(u string) string {
+	parsed, err := url.Parse(u)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
+}
