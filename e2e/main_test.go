@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/e2e/standin"
 )
 
 // The versions of etcd that the tests run.
@@ -24,6 +25,10 @@ var programs struct {
 }
 
 func TestMain(m *testing.M) {
+	if standin.Wanted() {
+		fmt.Fprintln(os.Stderr, standin.Run(os.Args[1:]))
+		os.Exit(1)
+	}
 	dir, err := os.MkdirTemp("", "etcdadm-e2e-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

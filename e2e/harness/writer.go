@@ -17,6 +17,9 @@ import (
 type Writer struct {
 	c      *Cluster
 	prefix string
+	every  time.Duration
+	// open is a writer that begins a write at each time, however long others take.
+	open   bool
 	client *clientv3.Client
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -34,11 +37,29 @@ type Writer struct {
 // have every acknowledged key.
 func (c *Cluster) Write() *Writer {
 	c.t.Helper()
+	return c.WriteEvery(10 * time.Millisecond)
+}
+
+// WriteEvery begins to write with that pause between two keys.
+func (c *Cluster) WriteEvery(every time.Duration) *Writer {
+	c.t.Helper()
+	return c.write(every, false)
+}
+
+// Load begins to write at that pace: no write waits for another one, as they come from many
+// clients. The nodes are those that there are.
+func (c *Cluster) Load(every time.Duration) *Writer {
+	c.t.Helper()
+	return c.write(every, true)
+}
+
+func (c *Cluster) write(every time.Duration, open bool) *Writer {
+	c.t.Helper()
 	client, err := c.NewClient(c.Nodes()...)
 	c.must(err, "begin to write")
 	ctx, cancel := context.WithCancel(c.ctx)
 	w := &Writer{
-		c: c, prefix: fmt.Sprintf("w%d/", len(c.writers)), client: client,
+		c: c, prefix: fmt.Sprintf("w%d/", len(c.writers)), every: every, open: open, client: client,
 		cancel: cancel, done: make(chan struct{}), acked: map[string]int64{},
 	}
 	c.writers = append(c.writers, w)
@@ -48,7 +69,9 @@ func (c *Cluster) Write() *Writer {
 
 func (w *Writer) run(ctx context.Context) {
 	defer close(w.done)
-	tick := time.NewTicker(10 * time.Millisecond)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -56,16 +79,23 @@ func (w *Writer) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		key := fmt.Sprintf("%s%08d", w.prefix, i)
+		if w.open {
+			wg.Go(func() { w.put(ctx, key, askTime) })
+			continue
+		}
 		if i%100 == 0 { // nodes may have come
 			w.client.SetEndpoints(w.c.endpoints()...)
 		}
-		key := fmt.Sprintf("%s%08d", w.prefix, i)
-		put, cancel := context.WithTimeout(ctx, time.Second)
-		r, err := w.client.Put(put, key, "x")
-		cancel()
-		if err == nil {
-			w.note(key, r.Header.Revision)
-		}
+		w.put(ctx, key, time.Second)
+	}
+}
+
+func (w *Writer) put(ctx context.Context, key string, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	if r, err := w.client.Put(ctx, key, "x"); err == nil {
+		w.note(key, r.Header.Revision)
 	}
 }
 
@@ -80,7 +110,7 @@ func (c *Cluster) endpoints() []string {
 func (w *Writer) note(key string, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if revision <= w.last {
+	if revision <= w.last && !w.open {
 		w.wrong = append(w.wrong, fmt.Sprintf("the revision went from %d to %d with %s", w.last, revision, key))
 	}
 	w.acked[key], w.last = revision, revision

@@ -1,0 +1,66 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
+)
+
+// sideBySide is how long two of ours and one of the existing kind live side by side;
+// ETCDADM_E2E_BESIDE gives another time, and from ten minutes on the stand-in has the times
+// of the existing one: it pings every 5 s, and a round takes 10 s.
+func sideBySide(t *testing.T) (long, ping time.Duration) {
+	t.Helper()
+	long = time.Minute
+	if text := os.Getenv("ETCDADM_E2E_BESIDE"); text != "" {
+		var err error
+		if long, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if long >= 10*time.Minute {
+		return long, 5 * time.Second
+	}
+	return long, 250 * time.Millisecond
+}
+
+// Two machines have our daemon and one has the existing one, for long. It leads alone and
+// takes the backups, ours change nothing, whatever is wished for, and when it goes at last
+// the cluster is taken over.
+func TestTwoOfOursAndOneOfTheirs(t *testing.T) {
+	t.Parallel()
+	long, ping := sideBySide(t)
+	x := newExchange(t, ping, "--backup-interval="+(long/10).String())
+	w := x.c.WriteEvery(20 * time.Millisecond)
+	for _, n := range x.nodes[1:] {
+		x.exchange(n, x.ours)
+	}
+	x.c.WaitHold(harness.Soon, "existing-daemon")
+	w.WaitMore(harness.Soon, 10)
+	w.LongestGap()
+	began, first := time.Now(), x.backups()
+	for time.Since(began) < long {
+		pause(x.c, long/10)
+		x.tempted()
+		t.Logf("after %s: %d writes, the longest gap %s, %d backups", time.Since(began).Round(time.Second), w.Acked(),
+			w.LongestGap().Round(time.Millisecond), len(x.backups()))
+	}
+	if now := x.backups(); len(now) < len(first)+8 {
+		t.Errorf("the backups are %v, at first %v", now, first)
+	}
+	for _, n := range x.nodes {
+		log, err := os.ReadFile(n.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d rounds of the stand-in failed", n.Name, bytes.Count(log, []byte("the round of the leader: ")))
+	}
+	x.exchange(x.nodes[0], x.ours)
+	x.takenOver()
+	w.WaitMore(harness.Soon, 10)
+}
