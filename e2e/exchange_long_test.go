@@ -30,12 +30,26 @@ type exchange struct {
 	nodes []*harness.Node
 	// ping is the time between two pings of the stand-in.
 	ping time.Duration
-	ids  map[string]uint64
+	// ids are those of the members, records how many times ours have taken over.
+	ids     map[string]uint64
+	records int
 }
 
 func newExchange(t *testing.T, ping time.Duration, flags ...string) *exchange {
 	t.Helper()
-	x := &exchange{t: t, ping: ping}
+	x := machines(t, ping, flags...)
+	x.c.SetSpec(3, v36)
+	for _, n := range x.nodes {
+		x.old(n)
+	}
+	x.serve("etcd-a", "etcd-b", "etcd-c")
+	return x
+}
+
+// machines returns the three, none of which runs.
+func machines(t *testing.T, ping time.Duration, flags ...string) *exchange {
+	t.Helper()
+	x := &exchange{t: t, ping: ping, records: 1}
 	x.c, x.nodes = kopsCluster(t)
 	var seeds []string
 	for _, n := range x.nodes {
@@ -44,13 +58,14 @@ func newExchange(t *testing.T, ping time.Duration, flags ...string) *exchange {
 	for _, n := range x.nodes {
 		n.Flags = append([]string{"--seeds=" + strings.Join(seeds, ","), "--discovery-poll-interval=2s"}, flags...)
 	}
-	x.c.SetSpec(3, v36)
-	for _, n := range x.nodes {
-		x.old(n)
-	}
-	x.c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
-	x.ids = x.members()
 	return x
+}
+
+// serve waits until these members serve, who are those from then on.
+func (x *exchange) serve(names ...string) {
+	x.t.Helper()
+	x.c.WaitNames(harness.Soon, names...)
+	x.ids = x.members()
 }
 
 // old starts the stand-in in a new container.
@@ -130,7 +145,9 @@ func (x *exchange) undecided() {
 // takenOver waits until ours have agreed.
 func (x *exchange) takenOver() {
 	x.t.Helper()
-	x.c.Eventually(harness.Soon, "the takeover", func(ctx context.Context) error { return takenOver(ctx, x.c, kopsVoters) })
+	x.c.Eventually(harness.Soon, "the takeover", func(ctx context.Context) error {
+		return takenOver(ctx, x.c, x.records, kopsVoters)
+	})
 	converged(x.t, x.c)
 	x.unchanged()
 }
