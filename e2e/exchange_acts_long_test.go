@@ -20,7 +20,7 @@ func (x *exchange) each(start func(*harness.Node)) {
 	}
 }
 
-// anew starts a machine of the existing kind again: it reads wishes and requests when it
+// anew starts a machine of the existing kind again: it reads spec and requests when it
 // begins to lead, and at no other time.
 func (x *exchange) anew(n *harness.Node) {
 	x.t.Helper()

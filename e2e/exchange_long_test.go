@@ -152,7 +152,7 @@ func (x *exchange) takenOver() {
 	x.unchanged()
 }
 
-// tempted wishes for one member only, which ours see and do not follow while a daemon of
+// tempted writes a spec of one member, which ours see and do not follow while a daemon of
 // the existing kind is there.
 func (x *exchange) tempted() {
 	x.t.Helper()
@@ -163,10 +163,10 @@ func (x *exchange) tempted() {
 	x.seen(3)
 }
 
-// seen waits until ours hold for the other kind, knowing a wish of that many members.
+// seen waits until ours hold for the other kind, knowing a spec of that many members.
 func (x *exchange) seen(count int) {
 	x.t.Helper()
-	x.c.Eventually(harness.Soon, fmt.Sprintf("the hold with a wish for %d", count), func(context.Context) error {
+	x.c.Eventually(harness.Soon, fmt.Sprintf("the hold with a spec of %d", count), func(context.Context) error {
 		r, err := x.c.Status()
 		if err != nil {
 			return err

@@ -30,7 +30,7 @@ func sideBySide(t *testing.T) (long, ping time.Duration) {
 }
 
 // Two machines have our daemon and one has the existing one, for long. It leads alone and
-// takes the backups, ours change nothing, whatever is wished for, and when it goes at last
+// takes the backups, ours change nothing, whatever the spec says, and when it goes at last
 // the cluster is taken over.
 func TestTwoOfOursAndOneOfTheirs(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,16 @@ func prune(store string, now time.Time) error {
 	return nil
 }
 
+// A specFile is a spec as the store has it.
+type specFile struct {
+	MemberCount int
+	EtcdVersion string
+}
+
+func (f specFile) spec() existing.Spec {
+	return existing.Spec{Count: f.MemberCount, Version: f.EtcdVersion}
+}
+
 // A command is a request to restore.
 type command struct {
 	path, backup string
@@ -149,11 +159,8 @@ func readCommands(store string) (list []command, err error) {
 		}
 		var f struct {
 			RestoreBackup struct {
-				ClusterSpec struct {
-					MemberCount int
-					EtcdVersion string
-				}
-				Backup string
+				ClusterSpec specFile
+				Backup      string
 			}
 		}
 		if err == nil {
@@ -162,8 +169,8 @@ func readCommands(store string) (list []command, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
-		r := f.RestoreBackup
-		list = append(list, command{path, r.Backup, existing.Spec{Count: r.ClusterSpec.MemberCount, Version: r.ClusterSpec.EtcdVersion}})
+		spec := f.RestoreBackup.ClusterSpec.spec()
+		list = append(list, command{path, f.RestoreBackup.Backup, spec})
 	}
 	return list, nil
 }

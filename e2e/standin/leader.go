@@ -2,6 +2,8 @@ package standin
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -19,9 +21,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-
-	"crypto/rand"
-	"crypto/rsa"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/existing"
 )
@@ -91,7 +90,7 @@ func (c *controller) marker() string {
 	return filepath.Join(c.m.o.store, "control", "etcd-cluster-created")
 }
 
-// refresh reads the wish and the requests: for each leadership once.
+// refresh reads the spec and the requests: for each leadership once.
 func (c *controller) refresh() error {
 	var err error
 	if c.commands, err = readCommands(c.m.o.store); err != nil {
@@ -102,14 +101,12 @@ func (c *controller) refresh() error {
 		c.spec = nil
 		return nil
 	}
-	var s struct {
-		MemberCount int
-		EtcdVersion string
-	}
+	var s specFile
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
-	c.spec = &existing.Spec{Count: s.MemberCount, Version: s.EtcdVersion}
+	spec := s.spec()
+	c.spec = &spec
 	return err
 }
 
@@ -153,7 +150,8 @@ func urlsOf(i existing.Info) []string {
 
 // configured returns who has a member, sorted.
 func (v *view) configured() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.infos)), func(n string) bool { return v.infos[n].State.Token == "" })
+	free := func(name string) bool { return v.infos[name].State.Token == "" }
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(v.infos)), free)
 }
 
 func (v *view) well() (n int) {
@@ -178,8 +176,11 @@ func (c *controller) list(ctx context.Context, urls []string) (list []*clientv3.
 	return list, err
 }
 
+// A clientCall asks etcd for something.
+type clientCall = func(context.Context, *clientv3.Client) error
+
 // with calls do with a client of the members at some URLs.
-func (c *controller) with(ctx context.Context, urls []string, do func(context.Context, *clientv3.Client) error) error {
+func (c *controller) with(ctx context.Context, urls []string, do clientCall) error {
 	if len(urls) == 0 {
 		return errors.New("the member has no client URLs")
 	}

@@ -169,7 +169,8 @@ func (m *machine) stop() {
 func (m *machine) Info() existing.Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return existing.Info{Node: m.own(), State: m.state, DiskEmpty: m.state.Token == "" && !m.holds("data", "data-trashcan")}
+	empty := m.state.Token == "" && !m.holds("data", "data-trashcan")
+	return existing.Info{Node: m.own(), State: m.state, DiskEmpty: empty}
 }
 
 // holds says that one of the directories has something in it.

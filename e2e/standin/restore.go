@@ -91,7 +91,8 @@ func (m *machine) helper(ctx context.Context, dir, backup string) (*clientv3.Cli
 	}
 	client, peer := "unix://127.0.0.1:8002", "unix://127.0.0.1:8003"
 	out, err := exec.CommandContext(ctx, etcdutl, "snapshot", "restore", snapshot, "--name=restore", "--data-dir="+data,
-		"--initial-cluster=restore="+peer, "--initial-cluster-token=data", "--initial-advertise-peer-urls="+peer).CombinedOutput()
+		"--initial-cluster=restore="+peer, "--initial-cluster-token=data",
+		"--initial-advertise-peer-urls="+peer).CombinedOutput()
 	if err != nil {
 		return nil, nil, fmt.Errorf("etcdutl: %w: %s", err, out)
 	}

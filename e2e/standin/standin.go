@@ -132,7 +132,9 @@ func Run(args []string) error {
 }
 
 // credentials issues the daemon's certificates.
-func (m *machine) credentials() (credentials.TransportCredentials, func(string) credentials.TransportCredentials, error) {
+func (m *machine) credentials() (
+	credentials.TransportCredentials, func(string) credentials.TransportCredentials, error,
+) {
 	ca, err := readAuthority(m.o.pki, "etcd-manager-ca")
 	if err != nil {
 		return nil, nil, err

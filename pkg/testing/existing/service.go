@@ -46,7 +46,7 @@ type Join struct {
 	Nodes          []Node
 }
 
-// A Spec is the wish.
+// A Spec says how many members there are to be, and of which version.
 type Spec struct {
 	Count   int
 	Version string
