@@ -54,7 +54,7 @@ func TestRollingExchangeKilled(t *testing.T) {
 	}
 	eventually(t, x.c, "the takeover", func() error {
 		x.begunAnew()
-		return takenOver(t.Context(), x.c, 1, kopsVoters)
+		return takenOver(t.Context(), x.c, 1, kopsVoters...)
 	})
 	eventually(t, x.c, "all steps have killed somebody", func() error {
 		x.begunAnew()

@@ -20,7 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-const kopsVoters = "[etcd-a etcd-b etcd-c]"
+var kopsVoters = []string{"etcd-a", "etcd-b", "etcd-c"}
 
 // An exchange is three machines in networks of their own, with the lines of kops, on which
 // the stand-in for the existing etcd-manager has made a cluster.
@@ -146,7 +146,7 @@ func (x *exchange) undecided() {
 func (x *exchange) takenOver() {
 	x.t.Helper()
 	x.c.Eventually(harness.Soon, "the takeover", func(ctx context.Context) error {
-		return takenOver(ctx, x.c, x.records, kopsVoters)
+		return takenOver(ctx, x.c, x.records, kopsVoters...)
 	})
 	converged(x.t, x.c)
 	x.unchanged()
