@@ -102,10 +102,8 @@ func TestRollingExchangePartitioned(t *testing.T) {
 			last := x.nodes[0]
 			last.Stop()
 			x.ours(last)
-			// Longer than anybody listens for the existing kind.
 			x.holds("taking-over", cut)
-			pause(x.c, 25*time.Second)
-			x.holds("taking-over", cut)
+			pause(x.c, 25*time.Second) // longer than anybody listens for the existing kind
 			x.undecided()
 			w.WaitMore(harness.Soon, 10)
 			x.c.Net.Heal()
