@@ -61,7 +61,7 @@ func (o Options) fromRegistry(ctx context.Context, image, stage string) error {
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}),
 		remote.WithUserAgent("etcdadm"),
-		remote.WithTransport(o.watched(w.inner, func(req *http.Request, n int) {
+		remote.WithTransport(o.watched(redirects{w.inner}, func(req *http.Request, n int) {
 			if t := total.Load(); n > 0 && t > 0 && o.Progress != nil && strings.Contains(req.URL.Path, "/blobs/") {
 				o.Progress(min(done.Add(int64(n)), t), t)
 			}
@@ -79,6 +79,28 @@ func (o Options) fromRegistry(ctx context.Context, image, stage string) error {
 		}
 		return 0, nil
 	})
+}
+
+// redirects refuses those that end nowhere, and those to a file of this machine: the client
+// of the registry follows all of them. Where else the content comes from does not matter, as
+// it is checked against its digest.
+type redirects struct{ next http.RoundTripper }
+
+// RoundTrip is that of [http.RoundTripper].
+func (r redirects) RoundTrip(req *http.Request) (*http.Response, error) {
+	via := 0
+	for from := req.Response; from != nil && from.Request != nil; from = from.Request.Response {
+		via++
+	}
+	switch {
+	case via >= mostRedirects:
+		return nil, fmt.Errorf("stopped after %d redirects", mostRedirects)
+	case via > 0 && req.URL.Scheme != "https" && req.URL.Scheme != "http":
+		return nil, fmt.Errorf("refused a redirect to %s", shown(req.URL.String()))
+	case r.next == nil:
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	return r.next.RoundTrip(req)
 }
 
 // fromServer says what to check where a registry has said no.

@@ -63,13 +63,16 @@ func (o Options) transport() *http.Transport {
 	return t
 }
 
+// mostRedirects is how many are followed for one request.
+const mostRedirects = 10
+
 // checkRedirect follows redirects as the default policy does, but not from
 // https to http, since checksums must come from whom they were asked, and not
 // to files.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	switch {
-	case len(via) >= 10:
-		return errors.New("stopped after 10 redirects")
+	case len(via) >= mostRedirects:
+		return fmt.Errorf("stopped after %d redirects", mostRedirects)
 	case req.URL.Scheme != "https" && (req.URL.Scheme != "http" || via[len(via)-1].URL.Scheme != "http"):
 		return fmt.Errorf("refused a redirect to %s", shown(req.URL.String()))
 	}
