@@ -31,7 +31,9 @@ func TestImageOfAHostileRegistry(t *testing.T) {
 	img := imageOf(t, arch, layerOf(t, binaries("usr/local/bin/", "3.6.16")...))
 	repository, digest := s.push(t, img)
 	other, otherDigest := s.push(t, imageOf(t, arch, layerOf(t, binaries("usr/local/bin/", "3.5.1")...)))
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(noise(5000)) }))
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(noise(5000))
+	}))
 	t.Cleanup(elsewhere.Close)
 	manifest, err := img.Manifest()
 	if err != nil {
@@ -64,7 +66,9 @@ func TestImageOfAHostileRegistry(t *testing.T) {
 			fmt.Fprintf(w, "%-*s", manifest.Config.Size, `{"os":"linux","architecture":"`+arch+`"}`)
 		}, "verif"},
 		"an endless configuration": {ofConfig, func(w http.ResponseWriter, _ *http.Request) { writeForEver(w) }, "verif"},
-		"a layer that is cut off":  {ofLayer, func(w http.ResponseWriter, _ *http.Request) { w.Write(layer[:len(layer)/2]) }, ""},
+		"a layer that is cut off": {ofLayer, func(w http.ResponseWriter, _ *http.Request) {
+			w.Write(layer[:len(layer)/2])
+		}, ""},
 		"a layer that is elsewhere": {ofLayer, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
 		}, ""},
