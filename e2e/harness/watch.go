@@ -99,9 +99,10 @@ func (c *Cluster) ClusterIDs() []string {
 var clusterInLog = regexp.MustCompile(`\\?"cluster-id\\?":\\?"([0-9a-f]{6,16})\\?",\\?"local-member-id`)
 
 // coordinations returns what is wrong with the history: in each term there may
-// be one coordinator, and later entries are of later terms. A record of an
-// incarnation that the store has refused was nobody's act: daemons may try that at
-// the same time, and the store lets one of them.
+// be one coordinator, and later entries are of later terms, until the store has decided
+// on an incarnation without a coordinator. A record of an incarnation that the store has
+// refused was nobody's act: daemons may try that at the same time, and the store lets one
+// of them.
 func coordinations(entries []store.HistoryEntry) []string {
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e store.HistoryEntry) bool {
 		return e.Error != "" && strings.HasPrefix(e.Line, "etcdadm incarnation create ")
@@ -111,8 +112,13 @@ func coordinations(entries []store.HistoryEntry) []string {
 	var wrong []string
 	by, last := map[cluster.Term]cluster.NodeName{}, cluster.Term(0)
 	for _, e := range entries {
-		if e.Term == 0 {
-			continue // bootstrap: the store decides
+		if e.Term == 0 { // the store decides
+			if e.Error == "" && strings.HasPrefix(e.Line, "etcdadm incarnation create ") {
+				// Bootstrap, or a restore after a total loss: who grants leases now has no
+				// terms of the incarnation before.
+				by, last = map[cluster.Term]cluster.NodeName{}, 0
+			}
+			continue
 		}
 		if by[e.Term] != "" && by[e.Term] != e.By {
 			wrong = append(wrong, fmt.Sprintf("term %d has the coordinators %s and %s (%s)", e.Term, by[e.Term], e.By, e.Line))

@@ -37,6 +37,15 @@ func TestCoordinations(t *testing.T) {
 				"term 1 has the coordinators a and b (" + found + ")",
 			},
 		},
+		"a restore after a total loss": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "a", Line: add}, 1),
+				at(store.HistoryEntry{By: "z", Line: found}, 2), at(store.HistoryEntry{Term: 1, By: "z", Line: add}, 3)}, nil,
+		},
+		"a restore after a total loss, refused": {
+			[]store.HistoryEntry{at(store.HistoryEntry{Term: 2, By: "a", Line: add}, 1),
+				at(store.HistoryEntry{By: "z", Line: found, Error: "it exists"}, 2),
+				at(store.HistoryEntry{Term: 1, By: "z", Line: add}, 3)}, []string{"z acted in term 1 after term 2 (" + add + ")"},
+		},
 		"two in one term, also one failed": {
 			[]store.HistoryEntry{at(store.HistoryEntry{Term: 3, By: "a", Line: add}, 1),
 				at(store.HistoryEntry{Term: 3, By: "b", Line: add, Error: "timeout"}, 2)}, []string{
