@@ -26,7 +26,7 @@ var programs struct {
 
 func TestMain(m *testing.M) {
 	if standin.Wanted() {
-		fmt.Fprintln(os.Stderr, standin.Run(os.Args[1:]))
+		fmt.Fprintln(os.Stderr, standin.Run(context.Background(), os.Args[1:]))
 		os.Exit(1)
 	}
 	dir, err := os.MkdirTemp("", "etcdadm-e2e-bin-")

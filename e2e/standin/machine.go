@@ -74,7 +74,11 @@ func (m *machine) watch(ctx context.Context, every time.Duration) {
 		case <-exited:
 		case <-time.After(every):
 		}
-		time.Sleep(every / 10)
+		// One that dies at once is not started in a tight loop.
+		select {
+		case <-ctx.Done():
+		case <-time.After(every / 10):
+		}
 	}
 }
 

@@ -97,7 +97,7 @@ func (o options) node() existing.Node {
 }
 
 // Run is the program. It returns when it cannot run.
-func Run(args []string) error {
+func Run(ctx context.Context, args []string) error {
 	ping, err := time.ParseDuration(os.Getenv(Variable))
 	if err != nil {
 		return err
@@ -112,7 +112,6 @@ func Run(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
 	server, client, err := m.credentials()
 	if err != nil {
 		return err
