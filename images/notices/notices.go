@@ -91,6 +91,14 @@ func List(ctx context.Context, b Build) ([]Linked, error) {
 	}
 }
 
+// name returns the path and version of the module that the package is really of.
+func (p Linked) name() string {
+	if r := p.Module.Replace; r != nil && r.Version != "" {
+		return r.Path + " " + r.Version
+	}
+	return p.Module.Path + " " + p.Module.Version
+}
+
 // rooted fills in the directory of the module of a vendored package, which the go command does not tell.
 func (p Linked) rooted() Linked {
 	if p.Module.Dir == "" {
@@ -115,7 +123,10 @@ func Text(list []Linked) ([]byte, error) {
 		of[text] = append(of[text], "Go and its standard library")
 	}
 	for _, p := range list {
-		module := p.Module.Path + " " + p.Module.Version
+		module := p.name()
+		if below, err := filepath.Rel(p.Module.Dir, p.Dir); err != nil || !filepath.IsLocal(below) {
+			return nil, fmt.Errorf("%s is not below its module %s, in %s", p.Dir, module, p.Module.Dir)
+		}
 		for dir := p.Dir; ; dir = filepath.Dir(dir) {
 			texts, err := licensesIn(os.DirFS(dir), ".")
 			if err != nil {

@@ -110,6 +110,9 @@ func (c checker) lift(op *QuarantineLift) error {
 // unknownHere reports whether the request of what is staged may be in a store that is not
 // this one.
 func (c checker) unknownHere(s cluster.Staged) bool {
+	if len(c.policy.StaticNodes) > 0 {
+		return false // no store is shared
+	}
 	for _, r := range c.obs.Store.Requests {
 		if r.Name == s.Request {
 			return false
@@ -128,8 +131,9 @@ func (c checker) unknownHere(s cluster.Staged) bool {
 	return false
 }
 
-// undecided returns what is staged on all nodes that answer of those that it is for, and may
-// be decided on, or is, without anybody here knowing; nil for nothing.
+// undecided returns what is staged on all nodes that answer of those that it is for, or for a
+// request that may be in another store, and may be decided on, or is, without anybody here
+// knowing; nil for nothing.
 func (c checker) undecided() *cluster.Staged {
 	for _, o := range c.obs.Nodes {
 		s := o.Staged

@@ -99,9 +99,10 @@ var reasonDocs = []ReasonDoc{
 	{Restoring,
 		"A requested restore is under way: nodes fetch the backup and make data directories from it beside the ones " +
 			"in use, or the restored cluster is coming up. The old cluster keeps running until the incarnation's record " +
-			"is written.",
+			"is written. Or a restore may have begun on nodes that do not answer.",
 		"Wait; the text says how far each node is, or what went wrong. To cancel it before the record is written: " +
-			"etcd-manager-ctl --backup-store=STORE delete-command BACKUP."},
+			"etcd-manager-ctl --backup-store=STORE delete-command BACKUP. Bring back nodes that the text names; remove " +
+			"those that are gone for good: etcd-manager-ctl --backup-store=STORE forget-node NAME."},
 	{ClusterName,
 		"Daemons answer, but they belong to a cluster of another name than the requested one, and tell nothing but " +
 			"that. The state of their cluster is unknown.",
@@ -175,7 +176,8 @@ var reasonDocs = []ReasonDoc{
 			"run but do not serve, follow what disk-hung, not-serving and no-report say about them. If they are gone for " +
 			"good, a remaining member has lost less than any backup: save its database with etcdadm snapshot save " +
 			"STORE-URL (it needs no quorum), then etcd-manager-ctl --backup-store=STORE restore-backup NAME " +
-			"--lost=NODE,NODE --skip-backup."},
+			"--lost=NODE,NODE --skip-backup. Where the text names a record of a restore that nobody asked for, restore " +
+			"nothing: delete that record from the store, and what runs is maintained again."},
 	{QuorumMargin,
 		"The next membership change would leave the cluster without a healthy majority.",
 		"Bring the unhealthy voters back first."},

@@ -100,7 +100,7 @@ func (l *view) restoredAbsent() bool {
 	}
 	if len(unreachable) == 0 {
 		l.hold(QuorumLost, "incarnation %d began with restored data on %s, but no node has its data any more%s", rec.Number,
-			voterNames(rec.Voters), l.mayServe(rec))
+			voterNames(rec.Voters), l.whoStillRuns(rec))
 		return true
 	}
 	l.hold(Restoring, "incarnation %d was to begin with restored data on %s, but no node that answers has it: bring "+
@@ -109,9 +109,9 @@ func (l *view) restoredAbsent() bool {
 	return true
 }
 
-// mayServe names who runs what was there before a restore: a record that does not belong in
-// the store hides a cluster that serves.
-func (l *view) mayServe(rec *cluster.Incarnation) string {
+// whoStillRuns says who runs what was there before a restore: a record that does not belong
+// in the store hides a cluster that serves. It is empty for nobody.
+func (l *view) whoStillRuns(rec *cluster.Incarnation) string {
 	var run []cluster.NodeName
 	for i := range l.obs.Nodes {
 		if n := &l.obs.Nodes[i]; n.Process.State == cluster.ProcessRunning && l.tokenOn(n) != rec.Token {
@@ -121,8 +121,8 @@ func (l *view) mayServe(rec *cluster.Incarnation) string {
 	if len(run) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(". On %s runs what was before, and may serve: if nobody restored the cluster, restore nothing, and delete "+
-		"control/incarnations/%d from the store", names(run), rec.Number)
+	return fmt.Sprintf(". The incarnation from before the restore still runs on %s, and may serve clients. If nobody restored this "+
+		"cluster, the record is wrong: restore nothing, and delete control/incarnations/%d from the store", names(run), rec.Number)
 }
 
 // restartForQuorum starts a stopped voter on its own data.
@@ -232,21 +232,27 @@ func (l *view) beganAbove(n *cluster.Node) bool {
 	return n.Revision-high >= aboveAll/2
 }
 
-// laterRestored reports whether a record is of what was restored above all that was seen of
-// what runs, and nobody knows that it never began: somebody who may have it does not answer.
-func (l *view) laterRestored(rec *cluster.Incarnation) bool {
+// laterRestored returns the nodes that may have what was restored above all that was seen of
+// what runs, by a record of which nobody knows that it never began; none where there is no
+// such record.
+func (l *view) laterRestored(rec *cluster.Incarnation) (on []cluster.NodeName) {
 	if rec == nil || rec.Restored == nil || rec.Token == l.obs.Token || l.obs.Uncommitted(*rec) {
-		return false
+		return nil
 	}
-	high, unknown := l.obs.Revision, false
+	high := l.obs.Revision
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]
-		unknown = unknown || !n.Reachable || n.Disk.State == cluster.DiskUnreadable || l.tokenOn(n) == rec.Token
+		if !n.Reachable || n.Disk.State == cluster.DiskUnreadable || l.tokenOn(n) == rec.Token {
+			on = append(on, n.Name)
+		}
 		if l.tokenOn(n) == l.obs.Token {
 			high = max(high, n.Revision)
 		}
 	}
-	return unknown && rec.Restored.Revision-high >= aboveAll/2
+	if rec.Restored.Revision-high < aboveAll/2 {
+		return nil
+	}
+	return on
 }
 
 // superseded reports whether data of incarnation token is known not to be of a
@@ -364,11 +370,13 @@ func ruleRecord(l *view) (Operation, verdict) {
 			rec.Number, l.obs.Token)
 		return nil, goOn
 	}
-	if rec := newestRecord(l.obs); !known && l.laterRestored(rec) {
-		l.hold(Restoring, "the store has no record of incarnation %s, which runs, and the restored incarnation %d, which was to begin "+
-			"above all revisions of this one, may run on %s: bring them back, or remove nodes that are gone for good: "+
-			"etcd-manager-ctl --backup-store=STORE forget-node NAME", l.obs.Token, rec.Number, voterNames(rec.Voters))
-		return nil, goOn
+	if rec := newestRecord(l.obs); !known {
+		if on := l.laterRestored(rec); len(on) > 0 {
+			l.hold(Restoring, "incarnation %s runs and has no record in the store. The restored incarnation %d is later, and may run on "+
+				"%s. Bring back what does not answer, or remove nodes that are gone for good: etcd-manager-ctl "+
+				"--backup-store=STORE forget-node NAME", l.obs.Token, rec.Number, names(on))
+			return nil, goOn
+		}
 	}
 	if !known {
 		return &IncarnationCreate{

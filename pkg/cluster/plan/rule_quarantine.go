@@ -98,7 +98,8 @@ func (l *view) mayBeSealed(n *cluster.Node) bool {
 }
 
 // mayBeDecided reports whether a record may say that what is staged replaces what runs: all
-// its voters that answer were ready, and nothing else began by its request.
+// its voters that answer were ready, or its request may be in another store; and nothing else
+// began by its request.
 func (l *view) mayBeDecided(s cluster.Staged) bool {
 	if s.Token == l.obs.Token || l.carriedOut(s.Request) && !recordedToken(l.obs, s.Token) {
 		return false
@@ -119,6 +120,9 @@ func (l *view) mayBeDecided(s cluster.Staged) bool {
 // askedElsewhere reports whether another store may have the request of what is staged: this
 // one does not, and a node that has staged it does not share this store.
 func (l *view) askedElsewhere(s cluster.Staged) bool {
+	if len(l.policy.StaticNodes) > 0 {
+		return false // each has a store of its own
+	}
 	known := slices.ContainsFunc(l.obs.Store.Requests, func(r cluster.Request) bool { return r.Name == s.Request })
 	return !known && !recordedToken(l.obs, s.Token) && slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool {
 		return n.Reachable && n.Staged != nil && n.Staged.Token == s.Token && !n.Published && n.Name != l.obs.Observer

@@ -61,11 +61,11 @@ func (o Options) fromRegistry(ctx context.Context, image, stage string) error {
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
 		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}),
 		remote.WithUserAgent("etcdadm"),
-		remote.WithTransport(o.watched(redirects{w.inner}, func(req *http.Request, n int) {
+		remote.WithTransport(limitRedirects{o.watched(w.inner, func(req *http.Request, n int) {
 			if t := total.Load(); n > 0 && t > 0 && o.Progress != nil && strings.Contains(req.URL.Path, "/blobs/") {
 				o.Progress(min(done.Add(int64(n)), t), t)
 			}
-		})),
+		})}),
 	}
 	return w.retry(ctx, func() (int64, error) {
 		img, err := remote.Image(ref, options...)
@@ -81,13 +81,13 @@ func (o Options) fromRegistry(ctx context.Context, image, stage string) error {
 	})
 }
 
-// redirects refuses those that end nowhere, and those to a file of this machine: the client
-// of the registry follows all of them. Where else the content comes from does not matter, as
-// it is checked against its digest.
-type redirects struct{ next http.RoundTripper }
+// limitRedirects refuses the eleventh redirect, and any to another scheme than http and
+// https: the client of the registry follows all of them. Where else the content comes from does
+// not matter, as it is checked against its digest.
+type limitRedirects struct{ next http.RoundTripper }
 
 // RoundTrip is that of [http.RoundTripper].
-func (r redirects) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r limitRedirects) RoundTrip(req *http.Request) (*http.Response, error) {
 	via := 0
 	for from := req.Response; from != nil && from.Request != nil; from = from.Request.Response {
 		via++
@@ -97,8 +97,6 @@ func (r redirects) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("stopped after %d redirects", mostRedirects)
 	case via > 0 && req.URL.Scheme != "https" && req.URL.Scheme != "http":
 		return nil, fmt.Errorf("refused a redirect to %s", shown(req.URL.String()))
-	case r.next == nil:
-		return http.DefaultTransport.RoundTrip(req)
 	}
 	return r.next.RoundTrip(req)
 }
