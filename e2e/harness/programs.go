@@ -12,14 +12,17 @@ import (
 // Programs are the names of the programs that [Build] makes.
 var Programs = []string{"etcdadm", "etcd-manager", "etcd-manager-ctl"}
 
-// Build builds the programs into a directory, with build tags if there are
-// any. The working directory must be inside the workspace.
+// Build builds the programs into a directory as "make build" does, with further build tags if
+// there are any: the container of kops' pod has nothing that they could be linked to. The
+// working directory must be inside the workspace.
 func Build(ctx context.Context, dir, tags string) error {
-	args := []string{"build", "-tags=" + tags, "-o", dir + "/"}
+	args := []string{"build", "-tags=disable_grpc_modules,grpcnotrace," + tags, "-trimpath", "-o", dir + "/"}
 	for _, p := range Programs {
 		args = append(args, "github.com/etcdadm/etcdadm/"+p)
 	}
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
 	return nil
