@@ -35,10 +35,11 @@ func TestTheExistingOneActsInBetween(t *testing.T) {
 	x := machines(t, 250*time.Millisecond, "--backup-interval=5s")
 	x.c.Restored = true
 	x.c.SetSpec(1, v36)
-	for _, n := range x.nodes {
-		x.old(n)
-	}
+	// One alone first: each that hears nobody leads, and bootstraps a cluster of one.
+	x.old(x.nodes[0])
 	x.serve("etcd-a")
+	x.old(x.nodes[1])
+	x.old(x.nodes[2])
 	x.c.SetSpec(3, v36)
 	x.anew(x.nodes[0])
 	x.serve("etcd-a", "etcd-b", "etcd-c")
