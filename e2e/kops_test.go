@@ -16,18 +16,11 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-const kopsSuffix = "internal.prod.example.com"
-
 // kopsArgs is the command line that kops writes, but for what says where the
 // volume, the CAs and etcd's binaries are.
 func kopsArgs(n *harness.Node) []string {
-	return append([]string{
-		"--backup-store=" + n.Store, "--client-urls=https://__name__:4001", "--cluster-name=" + n.Cluster,
-		"--containerized=true", "--dns-suffix=." + kopsSuffix, "--grpc-port=3996", "--peer-urls=https://__name__:2380",
-		"--quarantine-client-urls=https://__name__:3994", "--v=6",
-		"--data-dir=" + n.Dir, "--node-name=" + n.Name, "--address=" + n.Address, "--pki-dir=" + n.InstallPKI(),
-		"--etcd-dir=" + n.EtcdDirs,
-	}, n.Flags...)
+	return append(harness.KopsMain.Args(n.Store, "--data-dir="+n.Dir, "--node-name="+n.Name, "--address="+n.Address,
+		"--pki-dir="+n.InstallPKI(), "--etcd-dir="+n.EtcdDirs), n.Flags...)
 }
 
 // kopsStart starts the daemon in a container that is new.
@@ -47,9 +40,7 @@ func kopsCluster(t *testing.T) (*harness.Cluster, []*harness.Node) {
 	c := harness.New(t.Context(), t, o)
 	var nodes []*harness.Node
 	for _, m := range []string{"a", "b", "c"} {
-		n := c.Node("etcd-" + m)
-		n.Host, n.Cluster = n.Name+"."+kopsSuffix, "etcd"
-		nodes = append(nodes, n)
+		nodes = append(nodes, harness.KopsMain.Node(c, "etcd-"+m))
 	}
 	return c, nodes
 }
@@ -64,7 +55,7 @@ func TestKopsNames(t *testing.T) {
 	kopsStart(nodes...)
 	c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
 	for _, m := range members(t, c) {
-		host := "https://" + m.Name + "." + kopsSuffix
+		host := "https://" + m.Name + "." + harness.KopsDomain
 		if !slices.Equal(m.PeerURLs, []string{host + ":2380"}) || !slices.Equal(m.ClientURLs, []string{host + ":4001"}) {
 			t.Errorf("etcd has %v and %v of %s", m.PeerURLs, m.ClientURLs, m.Name)
 		}
@@ -119,7 +110,7 @@ func TestKopsClientURLOfAll(t *testing.T) {
 	t.Parallel()
 	c, nodes := kopsCluster(t)
 	for _, n := range nodes {
-		n.Flags = []string{"--client-urls=https://api.internal.prod.example.com:4001"}
+		n.Flags = []string{"--client-urls=https://api." + harness.KopsDomain + ":4001"}
 	}
 	c.SetSpec(3, v36)
 	kopsStart(nodes...)

@@ -23,7 +23,7 @@ import (
 // those of AWS but for what their flags say again.
 type kopsLine struct {
 	name  string
-	etcd  kopsEtcd
+	etcd  harness.KopsEtcd
 	flags []string
 	env   []string
 	// host is in the client URL, where it is not the node's.
@@ -37,27 +37,28 @@ type kopsLine struct {
 }
 
 var kopsLines = []kopsLine{
-	{name: "main", etcd: kopsMain, flags: []string{"--v=10"}, env: []string{
+	{name: "main", etcd: harness.KopsMain, flags: []string{"--v=10"}, env: []string{
 		"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=90d", "ETCD_MANAGER_HOURLY_BACKUPS_RETENTION=7d",
 		"ETCD_LISTEN_METRICS_URLS=http://0.0.0.0:2382", "ETCD_LISTEN_CLIENT_HTTP_URLS=http://localhost:2385",
 		"ETCD_QUOTA_BACKEND_BYTES=1234567890", "ETCD_METRICS=extensive", "ETCD_ENABLE_PPROF=true",
 		// A proxy through which nothing comes.
 		"http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1,localhost",
 	}, ports: []string{"2382"}, more: mainServes},
-	{name: "events without TLS", etcd: kopsEvents, http: true, flags: []string{
+	{name: "events without TLS", etcd: harness.KopsEvents, http: true, flags: []string{
 		"--client-urls=http://__name__:4002", "--peer-urls=http://__name__:2381",
 		"--quarantine-client-urls=http://__name__:3995", "--etcd-insecure=true",
 	}, env: []string{"ETCD_HEARTBEAT_INTERVAL=150", "ETCD_ELECTION_TIMEOUT=1500"}, more: eventsServe},
-	{name: "cilium", etcd: kopsCilium, host: "api.internal." + kopsName, flags: []string{
-		"--client-urls=https://api.internal." + kopsName + ":4003",
+	{name: "cilium", etcd: harness.KopsCilium, host: "api." + harness.KopsDomain, flags: []string{
+		"--client-urls=https://api." + harness.KopsDomain + ":4003",
 	}, env: []string{"ETCD_AUTO_COMPACTION_MODE=revision", "ETCD_AUTO_COMPACTION_RETENTION=2500"}, more: ciliumServes},
-	{name: "leases, without pauses", etcd: kopsLeases, flags: []string{
+	{name: "leases, without pauses", etcd: harness.KopsLeases, flags: []string{
 		"--backup-interval=0s", "--discovery-poll-interval=0s",
 	}, env: []string{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION=0d"}, more: backupsCome},
-	{name: "main for API servers elsewhere", etcd: kopsMain, host: "main.etcd.internal." + kopsName, flags: []string{
-		"--client-urls=https://main.etcd.internal." + kopsName + ":4001",
-		"--backup-interval=1h0m0s", "--discovery-poll-interval=1m15s",
-	}},
+	{name: "main for API servers elsewhere", etcd: harness.KopsMain, host: "main.etcd." + harness.KopsDomain,
+		flags: []string{
+			"--client-urls=https://main.etcd." + harness.KopsDomain + ":4001",
+			"--backup-interval=1h0m0s", "--discovery-poll-interval=1m15s",
+		}},
 }
 
 // What comes of the command lines of kops, each in its pod: the ports, the names in URLs
@@ -65,20 +66,20 @@ var kopsLines = []kopsLine{
 func TestKopsCommandLines(t *testing.T) {
 	for _, line := range kopsLines {
 		t.Run(line.name, func(t *testing.T) {
-			c, _, machines := podMachines(t, line.etcd, "a")
+			c, machines := podMachines(t, line.etcd, "a")
 			m := machines[0]
 			m.Env, m.EtcdInsecure = append(m.Env, line.env...), line.http
 			if line.host != "" {
 				m.Host = line.host
 			}
 			c.SetSpec(1, v36)
-			m.Pod(line.etcd.aws(c, line.flags...)...)
+			m.Pod(line.etcd.AWSArgs(c, line.flags...)...)
 			c.WaitNames(harness.Soon, m.Name)
 			line.urls(t, c, m)
 			e := line.etcd
-			want := []string{fmt.Sprint(e.client), fmt.Sprint(e.daemon), fmt.Sprint(e.peer)}
+			want := []string{fmt.Sprint(e.Client), fmt.Sprint(e.Daemon), fmt.Sprint(e.Peer)}
 			want = slices.Sorted(slices.Values(append(want, line.ports...)))
-			eventually(t, c, "the ports of "+e.name, func() error {
+			eventually(t, c, "the ports of "+e.Name, func() error {
 				open, err := m.Ports()
 				if err == nil && !slices.Equal(open, want) {
 					err = fmt.Errorf("they are %v, want %v", open, want)
@@ -95,7 +96,7 @@ func TestKopsCommandLines(t *testing.T) {
 // urls holds the URLs that etcd has to the flags, and certificates to them.
 func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 	t.Helper()
-	scheme, node := "https", m.Name+".internal."+kopsName
+	scheme, node := "https", m.Name+"."+harness.KopsDomain
 	if l.http {
 		scheme = "http"
 	}
@@ -103,8 +104,8 @@ func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 	if l.host != "" {
 		host = l.host
 	}
-	peer := fmt.Sprintf("%s://%s:%d", scheme, node, l.etcd.peer)
-	client := fmt.Sprintf("%s://%s:%d", scheme, host, l.etcd.client)
+	peer := fmt.Sprintf("%s://%s:%d", scheme, node, l.etcd.Peer)
+	client := fmt.Sprintf("%s://%s:%d", scheme, host, l.etcd.Client)
 	got := members(t, c)
 	if len(got) != 1 || !slices.Equal(got[0].PeerURLs, []string{peer}) ||
 		!slices.Equal(got[0].ClientURLs, []string{client}) {
@@ -236,11 +237,10 @@ func backupsCome(t *testing.T, c *harness.Cluster, _ *harness.Machine) {
 func TestKopsPodOnMetal(t *testing.T) {
 	t.Parallel()
 	c := harness.New(t.Context(), t, podOptions(t))
-	n := c.Node(kopsName + "--main--0")
-	n.Host, n.Cluster, n.Port = n.Name+".internal."+kopsName, "etcd", 4001
+	n := harness.KopsMain.Node(c, harness.KopsName+"--main--0")
 	m := c.NewMachine(n, nil)
 	m.Etcd(v36)
-	m.HostsLines = n.Address + "\tnode0.main." + kopsName + "\n"
+	m.HostsLines = n.Address + "\tnode0.main." + harness.KopsName + "\n"
 	dir := m.File("disks/" + n.Name + "/mnt")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -249,14 +249,10 @@ func TestKopsPodOnMetal(t *testing.T) {
 	if err := os.WriteFile(request, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{
-		"--backup-store=file:///mnt/disks/backups", "--client-urls=https://__name__:4001", "--cluster-name=etcd",
-		"--containerized=true", "--dns-suffix=.internal." + kopsName, "--grpc-port=3996",
-		"--peer-urls=https://__name__:2380", "--quarantine-client-urls=https://__name__:3994",
+	args := harness.KopsMain.Args("file:///mnt/disks/backups",
 		fmt.Sprintf(`--static-config={"etcdVersion":"%s","nodes":[{"id":"%s","ip":["node0.main.%s"]}]}`, v36, n.Name,
-			kopsName),
-		"--v=6", "--volume-provider=external", "--volume-tag=" + kopsName + "--main--",
-	}
+			harness.KopsName),
+		"--volume-provider=external", "--volume-tag="+harness.KopsName+"--main--")
 	m.Pod(args...)
 	c.WaitNames(harness.Soon, n.Name)
 	eventually(t, c, "the request is taken away", func() error {

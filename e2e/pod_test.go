@@ -13,35 +13,6 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// A kopsEtcd is an etcd cluster of kops, with its ports.
-type kopsEtcd struct {
-	key, name                        string
-	daemon, client, quarantine, peer int
-}
-
-var (
-	kopsMain   = kopsEtcd{"main", "etcd", 3996, 4001, 3994, 2380}
-	kopsEvents = kopsEtcd{"events", "etcd-events", 3997, 4002, 3995, 2381}
-	kopsCilium = kopsEtcd{"cilium", "etcd-cilium", 3991, 4003, 3992, 2382}
-	kopsLeases = kopsEtcd{"leases", "etcd-leases", 4006, 4004, 4005, 2383}
-)
-
-const kopsName = "prod.example.com"
-
-// aws is the command line that kops writes for AWS, with another store. What is given
-// comes after it, so a flag may be given again.
-func (e kopsEtcd) aws(c *harness.Cluster, more ...string) []string {
-	url := func(port int) string { return fmt.Sprintf("https://__name__:%d", port) }
-	return append([]string{
-		"--backup-store=file:///rootfs" + c.Store, "--client-urls=" + url(e.client), "--cluster-name=" + e.name,
-		"--containerized=true", "--dns-suffix=.internal." + kopsName, fmt.Sprintf("--grpc-port=%d", e.daemon),
-		"--peer-urls=" + url(e.peer), "--quarantine-client-urls=" + url(e.quarantine), "--v=6",
-		"--volume-name-tag=k8s.io/etcd/" + e.key, "--volume-provider=aws",
-		"--volume-tag=kubernetes.io/cluster/" + kopsName + "=owned", "--volume-tag=k8s.io/etcd/" + e.key,
-		"--volume-tag=k8s.io/role/control-plane=1",
-	}, more...)
-}
-
 // needsMachines skips a test where there can be no machines. CI refuses that.
 func needsMachines(t *testing.T) {
 	t.Helper()
@@ -53,20 +24,10 @@ func needsMachines(t *testing.T) {
 
 // podMachines returns machines of AWS for the members of an etcd cluster, with volumes
 // that are attached to none of them.
-func podMachines(t *testing.T, e kopsEtcd, members ...string) (*harness.Cluster, *harness.EC2, []*harness.Machine) {
+func podMachines(t *testing.T, e harness.KopsEtcd, members ...string) (*harness.Cluster, []*harness.Machine) {
 	t.Helper()
 	c := harness.New(t.Context(), t, podOptions(t))
-	ec2 := c.NewEC2()
-	var machines []*harness.Machine
-	for _, member := range members {
-		n := c.Node(e.name + "-" + member)
-		n.Host, n.Cluster, n.Port = n.Name+".internal."+kopsName, e.name, e.client
-		m := c.NewMachine(n, ec2.Volume(kopsName, e.key, member, 512))
-		m.Etcd(v36, "3.6.0", "3.6.12")
-		m.Env = ec2.Serve(m)
-		machines = append(machines, m)
-	}
-	return c, ec2, machines
+	return c, e.AWSMachines(c, members, v36, "3.6.0", "3.6.12")
 }
 
 // podOptions are options with a network, and with the log runner of the image.
@@ -83,9 +44,9 @@ func podOptions(t *testing.T) harness.Options {
 }
 
 // kopsPods starts a pod on each machine.
-func kopsPods(c *harness.Cluster, e kopsEtcd, machines []*harness.Machine) {
+func kopsPods(c *harness.Cluster, e harness.KopsEtcd, machines []*harness.Machine) {
 	for _, m := range machines {
-		m.Pod(e.aws(c)...)
+		m.Pod(e.AWSArgs(c)...)
 	}
 }
 
@@ -94,8 +55,8 @@ func kopsPods(c *harness.Cluster, e kopsEtcd, machines []*harness.Machine) {
 // was mounted in them; machines lose their power. The log file is rotated by copying.
 func TestKopsPod(t *testing.T) {
 	t.Parallel()
-	e := kopsMain
-	c, _, machines := podMachines(t, e, "a", "b", "c")
+	e := harness.KopsMain
+	c, machines := podMachines(t, e, "a", "b", "c")
 	names := []string{"etcd-a", "etcd-b", "etcd-c"}
 	for _, m := range machines { // a proxy through which nothing comes
 		m.Env = append(m.Env, "http_proxy=http://127.0.0.1:9", "https_proxy=http://127.0.0.1:9", "no_proxy=127.0.0.1")
@@ -127,14 +88,14 @@ func TestKopsPod(t *testing.T) {
 			}
 			return nil
 		})
-		m.Pod(e.aws(c)...)
+		m.Pod(e.AWSArgs(c)...)
 		c.WaitNames(harness.Soon, names...)
 		hostsAre(t, m, machines)
 		w.WaitMore(harness.Soon, 5)
 	}
 
 	machines[0].Replace()
-	machines[0].Pod(e.aws(c)...)
+	machines[0].Pod(e.AWSArgs(c)...)
 	c.WaitNames(harness.Soon, names...)
 	for _, m := range machines {
 		m.Off()
@@ -150,8 +111,8 @@ func TestKopsPod(t *testing.T) {
 // An image of one's own that has a shell, for kops up to 1.34.
 func TestKopsPodWithAShell(t *testing.T) {
 	t.Parallel()
-	e := kopsEvents
-	c, _, machines := podMachines(t, e, "a")
+	e := harness.KopsEvents
+	c, machines := podMachines(t, e, "a")
 	m := machines[0]
 	m.Shell, m.MayEnd = true, true // its first process is the daemon
 	c.SetSpec(1, v36)

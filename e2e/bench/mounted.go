@@ -23,30 +23,17 @@ func (b *bench) mounted(ctx context.Context, t harness.T) time.Duration {
 		Net: harness.NewNet(t), Bin: b.bin, LogRunner: runner, EtcdDirs: b.etcdDirs, RSA: true, Unwatched: true,
 		OnFailure: func(*harness.Cluster) {},
 	})
-	const kubernetes = "prod.example.com"
-	ec2 := c.NewEC2()
-	args := []string{
-		"--backup-store=file:///rootfs" + c.Store, "--client-urls=https://__name__:4001", "--cluster-name=etcd",
-		"--containerized=true", "--dns-suffix=.internal." + kubernetes, "--grpc-port=3996",
-		"--peer-urls=https://__name__:2380", "--quarantine-client-urls=https://__name__:3994", "--v=6",
-		"--volume-name-tag=k8s.io/etcd/main", "--volume-provider=aws", "--volume-tag=k8s.io/etcd/main",
-	}
 	c.SetSpec(3, version)
-	var machines []*harness.Machine
-	for _, member := range []string{"a", "b", "c"} {
-		n := c.Node("etcd-" + member)
-		n.Host, n.Cluster = n.Name+".internal."+kubernetes, "etcd"
-		m := c.NewMachine(n, ec2.Volume(kubernetes, "main", member, 512))
-		m.Etcd(version)
-		m.Env = ec2.Serve(m)
-		m.Pod(args...)
-		machines = append(machines, m)
+	e := harness.KopsMain
+	machines := e.AWSMachines(c, []string{"a", "b", "c"}, version)
+	for _, m := range machines {
+		m.Pod(e.AWSArgs(c)...)
 	}
 	c.WaitVoters(harness.Soon, len(machines))
 	m := machines[1]
 	m.Replace()
 	began := time.Now()
-	m.Pod(args...)
+	m.Pod(e.AWSArgs(c)...)
 	until(ctx, t, func(ctx context.Context) error {
 		return serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) { return m.EtcdStatus(ctx) })
 	})
