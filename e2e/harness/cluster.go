@@ -57,6 +57,7 @@ type Cluster struct {
 	nodes    []*Node
 	watch    *watch
 	writers  []*Writer
+	begun    int // how many writers there have been
 	watchers []*Watcher
 	disks    []*Disk
 	machines []*Machine

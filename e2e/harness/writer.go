@@ -58,8 +58,9 @@ func (c *Cluster) write(every time.Duration, open bool) *Writer {
 	client, err := c.NewClient(c.Nodes()...)
 	c.must(err, "begin to write")
 	ctx, cancel := context.WithCancel(c.ctx)
+	c.begun++ // those that have ended have left their keys
 	w := &Writer{
-		c: c, prefix: fmt.Sprintf("w%d/", len(c.writers)), every: every, open: open, client: client,
+		c: c, prefix: fmt.Sprintf("w%d/", c.begun), every: every, open: open, client: client,
 		cancel: cancel, done: make(chan struct{}), acked: map[string]int64{},
 	}
 	c.writers = append(c.writers, w)
