@@ -48,7 +48,7 @@ type Node struct {
 	MayEnd bool
 	// Port is where clients are served, [ClientPort] where it is 0.
 	Port int
-	// EtcdInsecure is a member without certificates whose daemon has some.
+	// EtcdInsecure says that etcd has no TLS while the daemon has.
 	EtcdInsecure bool
 
 	c     *Cluster
@@ -144,8 +144,8 @@ func (n *Node) Run(args ...string) {
 	n.run("", append(program, args...))
 }
 
-// RunOther starts another program in place of the daemon, with one more variable. Like a
-// container, it ends with all that it has started, and without any order.
+// RunOther starts another program in place of the daemon, with one more variable. It is
+// killed, with all that it has started.
 func (n *Node) RunOther(variable string, argv ...string) {
 	n.c.t.Helper()
 	n.run(variable, argv)
