@@ -68,9 +68,6 @@ func (e *EC2) Volume(kubernetes, etcd, member string, mib int64) *Volume {
 	return v
 }
 
-// Device returns the path of the volume's device.
-func (v *Volume) Device() string { return v.loop }
-
 func (v *Volume) release() {
 	if err := run("losetup", "-d", v.loop); err != nil {
 		v.ec2.c.t.Errorf("%v", err)
@@ -85,15 +82,6 @@ func (v *Volume) attached(m *Machine) bool {
 	v.ec2.mu.Lock()
 	defer v.ec2.mu.Unlock()
 	return v.at == m.Name
-}
-
-// Attach attaches the machine's volume to it.
-func (e *EC2) Attach(m *Machine) {
-	e.c.t.Helper()
-	e.mu.Lock()
-	m.Volume.at = m.Name
-	e.mu.Unlock()
-	m.plug()
 }
 
 // Serve answers a machine, and returns the variables of its pod.
@@ -161,8 +149,8 @@ func (e *EC2) api(m *Machine, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// has says whether a volume is among those that are asked for.
-func (v *Volume) has(form url.Values) bool {
+// matches says whether a volume is among those that are asked for.
+func (v *Volume) matches(form url.Values) bool {
 	if id := form.Get("VolumeId.1"); id != "" {
 		return id == v.ID
 	}
@@ -182,7 +170,7 @@ func (e *EC2) describeVolumes(w http.ResponseWriter, form url.Values) {
 	s.WriteString("<DescribeVolumesResponse><volumeSet>")
 	e.mu.Lock()
 	for _, v := range e.volumes {
-		if !v.has(form) {
+		if !v.matches(form) {
 			continue
 		}
 		s.WriteString("<item><volumeId>" + v.ID + "</volumeId><attachmentSet>")

@@ -28,9 +28,9 @@ type Machine struct {
 	*Node
 	// Volume is the disk that the cloud has for the machine, nil for none.
 	Volume *Volume
-	// Runs are what the machine's volumes of an image have: the directory with etcd for
-	// each place in the container.
-	Runs map[string]string
+	// ImageVolumes are the volumes that the machine has of images: the directory with etcd
+	// for each place in the container.
+	ImageVolumes map[string]string
 	// Shell has the daemon run as kops up to 1.34 does, by a shell in place of the log runner.
 	Shell bool
 	// HostsLines are in the machine's hosts file, and so in each new one of a container.
@@ -52,7 +52,7 @@ var podScript string
 // a network, and a log runner.
 func (c *Cluster) NewMachine(n *Node, v *Volume) *Machine {
 	c.t.Helper()
-	m := &Machine{Node: n, Volume: v, dir: filepath.Join(c.Dir, "machine-"+n.Name), Runs: map[string]string{}}
+	m := &Machine{Node: n, Volume: v, dir: filepath.Join(c.Dir, "machine-"+n.Name), ImageVolumes: map[string]string{}}
 	for _, dir := range []string{"mnt", "opt", "dev", "pki", "log", "container"} {
 		c.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755), "make a machine")
 	}
@@ -86,7 +86,7 @@ func (m *Machine) Etcd(version string, patches ...string) {
 	binary, err := EtcdBinary(m.EtcdDirs, version, "etcd")
 	m.c.must(err, "find etcd")
 	for _, patch := range append(patches, version) {
-		m.Runs["/opt/etcd-v"+patch+"/usr/local/bin"] = filepath.Dir(binary)
+		m.ImageVolumes["/opt/etcd-v"+patch+"/usr/local/bin"] = filepath.Dir(binary)
 	}
 }
 
@@ -168,7 +168,7 @@ func (m *Machine) Pod(args ...string) {
 	script := []string{"unshare", "-m", "--propagation", "private", "sh", "-ec", podScript, "pod", m.dir,
 		filepath.Join(m.Bin, "etcd-manager"), runner}
 	var volumes []string
-	for place, from := range m.Runs {
+	for place, from := range m.ImageVolumes {
 		volumes = append(volumes, from+":"+place)
 	}
 	slices.Sort(volumes)
