@@ -61,6 +61,7 @@ type Cluster struct {
 	watchers []*Watcher
 	disks    []*Disk
 	machines []*Machine
+	clouds   []*EC2
 	closed   bool
 }
 
@@ -279,6 +280,9 @@ func (c *Cluster) stopAll() {
 		case n.Running() || ended:
 			n.Kill()
 		}
+	}
+	for _, e := range c.clouds {
+		e.close()
 	}
 	for _, m := range c.machines {
 		m.close()

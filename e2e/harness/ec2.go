@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -24,11 +25,13 @@ const ec2Region, ec2Zone = "us-test-1", "us-test-1a"
 // An EC2 answers as Amazon's does, over HTTP: about volumes and machines, and to each
 // machine about itself. It knows what kops grants to machines and nothing else.
 type EC2 struct {
-	c *Cluster
+	c       *Cluster
+	servers []*http.Server
 
 	mu       sync.Mutex
 	volumes  []*Volume
 	machines []*Machine
+	wrong    []error // what is to fail the test: answers are given beside it
 }
 
 // A Volume is a disk of an [EC2]: a loop device.
@@ -42,7 +45,11 @@ type Volume struct {
 }
 
 // NewEC2 returns one without volumes.
-func (c *Cluster) NewEC2() *EC2 { return &EC2{c: c} }
+func (c *Cluster) NewEC2() *EC2 {
+	e := &EC2{c: c}
+	c.clouds = append(c.clouds, e)
+	return e
+}
 
 // Volume makes a disk of that many MiB with the tags of kops: for the member of an etcd
 // cluster, in the Kubernetes cluster with that name.
@@ -101,9 +108,33 @@ func (e *EC2) Serve(m *Machine) []string {
 	})
 	mux.HandleFunc("GET /latest/", func(w http.ResponseWriter, r *http.Request) { metadata(m, w, r) })
 	s := &http.Server{Handler: mux}
-	go func() { _ = s.Serve(l) }() // it ends with Close
-	e.c.t.Cleanup(func() { _ = s.Close() })
+	e.servers = append(e.servers, s)
+	go func() { _ = s.Serve(l) }() // it ends with close
 	return []string{"AWS_REGION=" + ec2Region, "AWS_ENDPOINT_URL_EC2=http://" + metadataAddress + "/ec2"}
+}
+
+// close comes when no daemon runs any more, and waits for what is being answered.
+func (e *EC2) close() {
+	ctx, cancel := context.WithTimeout(e.c.ctx, stopTime)
+	defer cancel()
+	for _, s := range e.servers {
+		if err := s.Shutdown(ctx); err != nil {
+			e.c.t.Errorf("end a cloud: %v", err)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, err := range e.wrong {
+		e.c.t.Errorf("the cloud: %v", err)
+	}
+}
+
+// fail answers that the cloud is broken, and has the test fail when it ends.
+func (e *EC2) fail(w http.ResponseWriter, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wrong = append(e.wrong, err)
+	w.WriteHeader(http.StatusInternalServerError)
 }
 
 func instanceOf(m *Machine) string { return "i-" + m.Name }
@@ -145,7 +176,7 @@ func (e *EC2) api(m *Machine, w http.ResponseWriter, r *http.Request) {
 	case "AttachVolume":
 		e.attach(m, w, form)
 	default:
-		e.c.t.Errorf("a call that kops does not grant: %s", form)
+		e.fail(w, fmt.Errorf("a call that kops does not grant: %s", form))
 	}
 }
 
@@ -212,6 +243,9 @@ func (e *EC2) attach(m *Machine, w http.ResponseWriter, form url.Values) {
 		fmt.Fprint(w, "<Response><Errors><Error><Code>VolumeInUse</Code></Error></Errors></Response>")
 		return
 	}
-	m.plug()
+	if err := m.plug(); err != nil {
+		e.fail(w, fmt.Errorf("plug a volume: %w", err))
+		return
+	}
 	fmt.Fprint(w, "<AttachVolumeResponse><status>attaching</status></AttachVolumeResponse>")
 }

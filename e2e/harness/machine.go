@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
@@ -37,9 +40,12 @@ type Machine struct {
 	HostsLines string
 
 	dir  string
-	host *exec.Cmd
 	said bytes.Buffer // the standard error of host
-	in   interface{ Close() error }
+
+	// power is for host and in: a cloud plugs volumes while a machine goes off.
+	power sync.Mutex
+	host  *exec.Cmd // nil for a machine that is off
+	in    io.Closer
 }
 
 //go:embed machine.sh
@@ -97,22 +103,24 @@ func (m *Machine) Boot() {
 	if m.Volume != nil {
 		device = m.Volume.loop
 	}
-	m.host = exec.Command("unshare", "-p", "-f", "-m", "--mount-proc", "--propagation", "private", "--kill-child",
+	host := exec.Command("unshare", "-p", "-f", "-m", "--mount-proc", "--propagation", "private", "--kill-child",
 		"sh", "-ec", machineScript, "machine", m.dir, device)
-	in, err := m.host.StdinPipe()
+	in, err := host.StdinPipe()
 	m.c.must(err, "boot a machine")
-	out, err := m.host.StdoutPipe()
+	out, err := host.StdoutPipe()
 	m.c.must(err, "boot a machine")
-	m.host.Stderr = &m.said
-	m.c.must(testchild.Start(m.host), "boot a machine")
-	m.in = in
+	host.Stderr = &m.said
+	m.c.must(testchild.Start(host), "boot a machine")
+	m.power.Lock()
+	m.host, m.in = host, in
+	m.power.Unlock()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if line != "up\n" {
 		m.halt()
 		m.c.t.Fatalf("machine %s says %q, %v: %s", m.Name, line, err, &m.said)
 	}
 	if m.Volume != nil && m.Volume.attached(m) {
-		m.plug()
+		m.c.must(m.plug(), "plug a volume")
 	}
 }
 
@@ -127,6 +135,8 @@ func (m *Machine) Off() {
 
 // halt ends the machine's first process, and with it all others.
 func (m *Machine) halt() {
+	m.power.Lock()
+	defer m.power.Unlock()
 	if m.host == nil {
 		return
 	}
@@ -138,18 +148,30 @@ func (m *Machine) halt() {
 	m.host = nil
 }
 
-// inside returns the command that runs another one on the machine, not in a container.
-func (m *Machine) inside(argv ...string) []string {
-	init := below(m.host.Process.Pid)[0].pid
-	return append([]string{"nsenter", "-t", strconv.Itoa(init), "-m", "-p", "--net=/run/netns/" + m.space.name, "--"},
-		argv...)
+// inside returns the command that runs another one on the machine, which is on, and not in
+// a container.
+func (m *Machine) inside(argv ...string) ([]string, error) {
+	all := below(m.host.Process.Pid)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("machine %s has ended", m.Name)
+	}
+	return append([]string{"nsenter", "-t", strconv.Itoa(all[0].pid), "-m", "-p",
+		"--net=/run/netns/" + m.space.name, "--"}, argv...), nil
 }
 
-// plug makes the volume's device appear where machines of AWS have it.
-func (m *Machine) plug() {
-	m.c.t.Helper()
-	argv := m.inside("ln", "-sfn", m.Volume.loop, "/dev/disk/by-id/"+m.Volume.link())
-	m.c.must(run(argv[0], argv[1:]...), "plug a volume")
+// plug makes the volume's device appear where machines of AWS have it. One that is off
+// has it when it boots.
+func (m *Machine) plug() error {
+	m.power.Lock()
+	defer m.power.Unlock()
+	if m.host == nil {
+		return nil
+	}
+	argv, err := m.inside("ln", "-sfn", m.Volume.loop, "/dev/disk/by-id/"+m.Volume.link())
+	if err != nil {
+		return err
+	}
+	return run(argv[0], argv[1:]...)
 }
 
 // Pod starts the daemon in a new container with this command line: its hosts file is new,
@@ -172,7 +194,9 @@ func (m *Machine) Pod(args ...string) {
 		volumes = append(volumes, from+":"+place)
 	}
 	slices.Sort(volumes)
-	m.pod = m.inside(append(script, cmp.Or(strings.Join(volumes, " "), "none"))...)
+	pod, err := m.inside(append(script, cmp.Or(strings.Join(volumes, " "), "none"))...)
+	c.must(err, "start a pod")
+	m.pod = pod
 	m.Run(args...)
 }
 
