@@ -356,11 +356,22 @@ func (n *Node) EtcdProgram() string {
 // KillEtcd kills the node's etcd with SIGKILL and returns the number it had.
 func (n *Node) KillEtcd() int {
 	n.c.t.Helper()
-	pid := n.EtcdPID()
-	if pid == 0 {
-		n.c.t.Fatalf("kill the etcd of %s: there is none", n.Name)
+	return n.killOne(n.EtcdPID(), "etcd")
+}
+
+// KillDaemon kills the daemon alone with SIGKILL, and nothing else of its container.
+func (n *Node) KillDaemon() {
+	n.c.t.Helper()
+	n.killOne(n.PID(), "daemon")
+}
+
+// killOne kills one process and returns its number, which is 0 where there is none.
+func (n *Node) killOne(pid int, what string) int {
+	n.c.t.Helper()
+	if pid == 0 { // for the kernel: all of the test's own group
+		n.c.t.Fatalf("kill the %s of %s: there is none", what, n.Name)
 	}
-	n.c.must(syscall.Kill(pid, syscall.SIGKILL), "kill the etcd of "+n.Name)
+	n.c.must(syscall.Kill(pid, syscall.SIGKILL), "kill the "+what+" of "+n.Name)
 	return pid
 }
 
