@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -71,15 +69,7 @@ func TestKopsNames(t *testing.T) {
 		path := n.NewHosts()
 		n.Run(kopsArgs(n)...)
 		c.WaitNames(harness.Soon, "etcd-a", "etcd-b", "etcd-c")
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, other := range nodes {
-			if line := other.Address + "\t" + other.Host + "\n"; !bytes.Contains(b, []byte(line)) {
-				t.Errorf("the hosts file of %s lacks %q:\n%s", n.Name, line, b)
-			}
-		}
+		hostsHave(t, c, path, nodes)
 	}
 	w.WaitMore(harness.Soon, 5)
 
@@ -180,21 +170,25 @@ func TestKopsHostsAlone(t *testing.T) {
 	path := n.NewHosts()
 	n.Flags = []string{"--seeds=etcd-b=" + nodes[1].Address + ":3996"}
 	n.Run(kopsArgs(n)...)
-	wait := func(lines ...string) {
-		t.Helper()
-		c.Eventually(harness.Soon, "the hosts file", func(context.Context) error {
-			b, err := os.ReadFile(path)
-			for _, line := range lines {
-				if !bytes.Contains(b, []byte(line+"\n")) {
-					err = fmt.Errorf("it lacks %q:\n%s", line, b)
-				}
-			}
-			return err
-		})
-	}
-	own, other := n.Address+"\t"+n.Host, nodes[1].Address+"\t"+nodes[1].Host
-	wait("127.0.0.1\tlocalhost", "# Begin host entries managed by etcd-manager[etcd] - do not edit", own, other,
-		"# End host entries managed by etcd-manager[etcd]")
+	hostsHave(t, c, path, nodes[:2], "127.0.0.1\tlocalhost",
+		"# Begin host entries managed by etcd-manager[etcd] - do not edit", "# End host entries managed by etcd-manager[etcd]")
 	n.NewHosts() // somebody else writes the file
-	wait("127.0.0.1\tlocalhost", own, other)
+	hostsHave(t, c, path, nodes[:2], "127.0.0.1\tlocalhost")
+}
+
+// hostsHave waits until a hosts file has lines, and those of nodes.
+func hostsHave(t *testing.T, c *harness.Cluster, path string, nodes []*harness.Node, lines ...string) {
+	t.Helper()
+	for _, n := range nodes {
+		lines = append(lines, n.Address+"\t"+n.Host)
+	}
+	eventually(t, c, "the hosts file", func() error {
+		b, err := os.ReadFile(path)
+		for _, line := range lines {
+			if !strings.Contains(string(b), line+"\n") {
+				err = fmt.Errorf("it lacks %q:\n%s", line, b)
+			}
+		}
+		return err
+	})
 }

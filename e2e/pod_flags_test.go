@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -216,14 +215,15 @@ func eventsServe(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 
 func ciliumServes(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 	m.WaitSaid(harness.Soon, 0, `"auto-compaction-mode":"revision"`, `"auto-compaction-retention":"2.5µs"`)
-	b, err := os.ReadFile(m.Hosts())
-	if err != nil || strings.Contains(string(b), "api.internal") || !strings.Contains(string(b), m.Name+".internal.") {
+	hostsHave(t, c, m.Hosts(), nil, m.Address+"\t"+m.Name+"."+harness.KopsDomain)
+	if b, err := os.ReadFile(m.Hosts()); err != nil || strings.Contains(string(b), "api."+harness.KopsDomain) {
 		t.Errorf("the hosts file is %q, %v", b, err)
 	}
 }
 
+// backupsCome waits for three backups. The default interval gives one in that time.
 func backupsCome(t *testing.T, c *harness.Cluster, _ *harness.Machine) {
-	c.Eventually(harness.Soon, "backups every ten seconds", func(context.Context) error {
+	eventually(t, c, "three backups", func() error {
 		out, err := c.Ctl("list-backups")
 		if err == nil && strings.Count(out, "Z-") < 3 {
 			err = fmt.Errorf("the backups are %q", out)

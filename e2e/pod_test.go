@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
@@ -73,9 +72,7 @@ func TestKopsPod(t *testing.T) {
 		case 0: // all at once, as the kubelet ends a container that does not end
 			m.Kill()
 		case 1: // the daemon alone: the container ends, although etcd had its output
-			if err := syscall.Kill(m.PID(), syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			m.KillDaemon()
 			if code := m.WaitExit(harness.Soon); code != 1 {
 				t.Errorf("the container ended with %d", code)
 			}
@@ -90,7 +87,7 @@ func TestKopsPod(t *testing.T) {
 		})
 		m.Pod(e.AWSArgs(c)...)
 		c.WaitNames(harness.Soon, names...)
-		hostsAre(t, m, machines)
+		hostsHave(t, c, m.Hosts(), c.Nodes())
 		w.WaitMore(harness.Soon, 5)
 	}
 
@@ -139,9 +136,7 @@ func rotates(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 	if err := os.Truncate(m.EtcdLog(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(m.EtcdPID(), syscall.SIGKILL); err != nil { // so that something is said
-		t.Fatal(err)
-	}
+	m.KillEtcd() // so that something is said
 	eventually(t, c, "the log file is written", func() error {
 		b, err := os.ReadFile(m.EtcdLog())
 		switch {
@@ -154,18 +149,4 @@ func rotates(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 		}
 		return nil
 	})
-}
-
-// hostsAre holds a machine's new hosts file to all nodes.
-func hostsAre(t *testing.T, m *harness.Machine, machines []*harness.Machine) {
-	t.Helper()
-	b, err := os.ReadFile(m.Hosts())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, other := range machines {
-		if line := other.Address + "\t" + other.Host + "\n"; !strings.Contains(string(b), line) {
-			t.Errorf("the hosts file of %s lacks %q:\n%s", m.Name, line, b)
-		}
-	}
 }
