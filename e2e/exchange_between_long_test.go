@@ -12,20 +12,20 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/existing"
 )
 
-// each exchanges all machines, one by one.
-func (x *exchange) each(start func(*harness.Node)) {
+// exchangeAll exchanges all machines, one by one.
+func (x *exchange) exchangeAll(start func(*harness.Node)) {
 	x.t.Helper()
 	for _, n := range x.nodes {
 		x.exchange(n, start)
 	}
 }
 
-// anew starts a machine of the existing kind again: it reads spec and requests when it
-// begins to lead, and at no other time.
-func (x *exchange) anew(n *harness.Node) {
+// restartExisting starts a machine of the existing kind again: it reads spec and requests
+// when it begins to lead, and at no other time.
+func (x *exchange) restartExisting(n *harness.Node) {
 	x.t.Helper()
 	n.Stop()
-	x.old(n)
+	x.startExisting(n)
 }
 
 // Between two exchanges the existing etcd-manager does what it does: it grows the cluster,
@@ -36,22 +36,22 @@ func TestTheExistingOneActsInBetween(t *testing.T) {
 	x.c.Restored = true
 	x.c.SetSpec(1, v36)
 	// One alone first: each that hears nobody leads, and bootstraps a cluster of one.
-	x.old(x.nodes[0])
+	x.startExisting(x.nodes[0])
 	x.serve("etcd-a")
-	x.old(x.nodes[1])
-	x.old(x.nodes[2])
+	x.startExisting(x.nodes[1])
+	x.startExisting(x.nodes[2])
 	x.c.SetSpec(3, v36)
-	x.anew(x.nodes[0])
+	x.restartExisting(x.nodes[0])
 	x.serve("etcd-a", "etcd-b", "etcd-c")
 	x.listsOfOtherAges()
-	x.each(x.ours)
+	x.exchangeAll(x.startOurs)
 	x.takenOver()
 
 	// One disk is lost while they are back.
-	x.each(x.old)
+	x.exchangeAll(x.startExisting)
 	lost := x.nodes[2]
 	lost.LoseDisk()
-	x.old(lost)
+	x.startExisting(lost)
 	was := x.ids[lost.Name]
 	eventually(t, x.c, "the lost member is replaced", func() error {
 		names, err := x.c.Voters(t.Context())
@@ -61,18 +61,18 @@ func TestTheExistingOneActsInBetween(t *testing.T) {
 		return err
 	})
 	x.ids = x.members()
-	x.each(x.ours)
+	x.exchangeAll(x.startOurs)
 	x.takenOver()
 
 	// They restore a backup.
-	x.each(x.old)
+	x.exchangeAll(x.startExisting)
 	put(t, x.c, "k", "1")
 	x.nextBackup(x.backups())
 	x.nextBackup(x.backups()) // the first one may have been under way
 	name := slices.Max(x.backups())
 	put(t, x.c, "k", "2")
 	ctl(t, x.c, "restore-backup", name)
-	x.anew(x.nodes[0])
+	x.restartExisting(x.nodes[0])
 	eventually(t, x.c, "the backup is restored", func() error {
 		if v, _ := read(t, x.c, "k"); v != "1" {
 			return fmt.Errorf("k is %q", v)
@@ -80,7 +80,7 @@ func TestTheExistingOneActsInBetween(t *testing.T) {
 		return nil
 	})
 	x.serve("etcd-a", "etcd-b", "etcd-c")
-	x.each(x.ours)
+	x.exchangeAll(x.startOurs)
 	x.records = 2
 	x.takenOver()
 	if v, _ := read(t, x.c, "k"); v != "1" {

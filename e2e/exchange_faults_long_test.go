@@ -41,7 +41,7 @@ func TestRollingExchangeKilled(t *testing.T) {
 	for _, n := range x.nodes {
 		n.Stop()
 		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
-		x.ours(n)
+		x.startOurs(n)
 		eventually(t, x.c, "the members serve", func() error {
 			x.begunAnew()
 			names, err := x.c.Voters(t.Context())
@@ -80,7 +80,7 @@ func (x *exchange) begunAnew() {
 			x.t.Fatalf("daemon %s: %s\n%s", n.Name, how, n.Said(0))
 		}
 		n.WaitExit(harness.Soon)
-		x.ours(n)
+		x.startOurs(n)
 	}
 }
 
@@ -95,13 +95,13 @@ func TestRollingExchangePartitioned(t *testing.T) {
 			w := x.c.Write()
 			w.WaitMore(harness.Soon, 10)
 			for _, n := range x.nodes[1:] {
-				x.exchange(n, x.ours)
+				x.exchange(n, x.startOurs)
 			}
 			x.undecided()
 			x.c.Net.Cut(x.c.Node(cut))
 			last := x.nodes[0]
 			last.Stop()
-			x.ours(last)
+			x.startOurs(last)
 			x.holds("taking-over", cut)
 			pause(x.c, 25*time.Second) // longer than anybody listens for the existing kind
 			x.undecided()

@@ -40,7 +40,7 @@ func newExchange(t *testing.T, ping time.Duration, flags ...string) *exchange {
 	x := machines(t, ping, flags...)
 	x.c.SetSpec(3, v36)
 	for _, n := range x.nodes {
-		x.old(n)
+		x.startExisting(n)
 	}
 	x.serve("etcd-a", "etcd-b", "etcd-c")
 	return x
@@ -68,8 +68,8 @@ func (x *exchange) serve(names ...string) {
 	x.ids = x.members()
 }
 
-// old starts the stand-in in a new container.
-func (x *exchange) old(n *harness.Node) {
+// startExisting starts the stand-in in a new container.
+func (x *exchange) startExisting(n *harness.Node) {
 	x.t.Helper()
 	program, err := os.Executable()
 	if err != nil {
@@ -79,8 +79,8 @@ func (x *exchange) old(n *harness.Node) {
 	n.RunOther(standin.Variable+"="+x.ping.String(), append([]string{program}, kopsArgs(n)...)...)
 }
 
-// ours starts the daemon in a new container.
-func (x *exchange) ours(n *harness.Node) { kopsStart(n) }
+// startOurs starts the daemon in a new container.
+func (x *exchange) startOurs(n *harness.Node) { kopsStart(n) }
 
 // members returns the ids of the members, by name.
 func (x *exchange) members() map[string]uint64 {
@@ -152,19 +152,19 @@ func (x *exchange) takenOver() {
 	x.unchanged()
 }
 
-// tempted writes a spec of one member, which ours see and do not follow while a daemon of
+// ignoresSpec writes a spec of one member, which ours see and do not follow while a daemon of
 // the existing kind is there.
-func (x *exchange) tempted() {
+func (x *exchange) ignoresSpec() {
 	x.t.Helper()
 	x.c.SetSpec(1, v36)
-	x.seen(1)
+	x.waitForSpec(1)
 	x.undecided()
 	x.c.SetSpec(3, v36)
-	x.seen(3)
+	x.waitForSpec(3)
 }
 
-// seen waits until ours hold for the other kind, knowing a spec of that many members.
-func (x *exchange) seen(count int) {
+// waitForSpec waits until ours hold for the other kind, knowing a spec of that many members.
+func (x *exchange) waitForSpec(count int) {
 	x.t.Helper()
 	x.c.Eventually(harness.Soon, fmt.Sprintf("the hold with a spec of %d", count), func(context.Context) error {
 		r, err := x.c.Status()
@@ -224,23 +224,23 @@ func TestRollingExchange(t *testing.T) {
 			between(i)
 		}
 	}
-	roll("the existing one, restarted", x.old, func(int) {})
-	roll("from the existing one to this one", x.ours, func(i int) {
+	roll("the existing one, restarted", x.startExisting, func(int) {})
+	roll("from the existing one to this one", x.startOurs, func(i int) {
 		if i < 2 {
 			x.c.WaitHold(harness.Soon, "existing-daemon")
 			x.undecided()
 		}
 		if i == 1 {
-			x.tempted()
+			x.ignoresSpec()
 		}
 	})
 	x.takenOver()
-	roll("this one, restarted", x.ours, func(int) {})
+	roll("this one, restarted", x.startOurs, func(int) {})
 	x.takenOver()
 	before := x.backups()
-	roll("back to the existing one", x.old, func(int) {})
+	roll("back to the existing one", x.startExisting, func(int) {})
 	x.nextBackup(before)
-	roll("here again", x.ours, func(int) {})
+	roll("here again", x.startOurs, func(int) {})
 	x.takenOver()
 	load.WaitMore(harness.Soon, 500)
 }

@@ -38,7 +38,7 @@ func TestTwoOfOursAndOneOfTheirs(t *testing.T) {
 	x := newExchange(t, ping, "--backup-interval="+(long/10).String())
 	w := x.c.WriteEvery(20 * time.Millisecond)
 	for _, n := range x.nodes[1:] {
-		x.exchange(n, x.ours)
+		x.exchange(n, x.startOurs)
 	}
 	x.c.WaitHold(harness.Soon, "existing-daemon")
 	w.WaitMore(harness.Soon, 10)
@@ -46,7 +46,7 @@ func TestTwoOfOursAndOneOfTheirs(t *testing.T) {
 	began, first := time.Now(), x.backups()
 	for time.Since(began) < long {
 		pause(x.c, long/10)
-		x.tempted()
+		x.ignoresSpec()
 		t.Logf("after %s: %d writes, the longest gap %s, %d backups", time.Since(began).Round(time.Second), w.Acked(),
 			w.LongestGap().Round(time.Millisecond), len(x.backups()))
 	}
@@ -60,7 +60,7 @@ func TestTwoOfOursAndOneOfTheirs(t *testing.T) {
 		}
 		t.Logf("%s: %d rounds of the stand-in failed", n.Name, bytes.Count(log, []byte("the round of the leader: ")))
 	}
-	x.exchange(x.nodes[0], x.ours)
+	x.exchange(x.nodes[0], x.startOurs)
 	x.takenOver()
 	w.WaitMore(harness.Soon, 10)
 }
