@@ -31,7 +31,7 @@ func run(gocmd, expect string, strict bool, lanes [][]string) (bool, error) {
 
 // kept are the variables that tests are told things by.
 var kept = []string{
-	"ETCDADM_ETCD_DIR", "ETCDADM_CACHE", "ETCDADM_SIM_FOR", "ETCDADM_TEST_SYSTEMD",
+	"ETCDADM_ETCD_DIR", "ETCDADM_CACHE", "ETCDADM_SIM_FOR", "ETCDADM_TEST_SYSTEMD", "ETCDADM_E2E_BESIDE",
 }
 
 // foreign are the beginnings of variables that change what our programs, etcd
