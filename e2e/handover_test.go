@@ -292,10 +292,16 @@ func TestHandoverThereAndBack(t *testing.T) {
 // converged waits until the coordinator has nothing to do.
 func converged(t *testing.T, c *harness.Cluster) {
 	t.Helper()
+	convergedSince(t, c, time.Time{})
+}
+
+// convergedSince waits until one says so that has published it since then.
+func convergedSince(t *testing.T, c *harness.Cluster, since time.Time) {
+	t.Helper()
 	c.Eventually(harness.Soon, "the cluster is as the spec says", func(context.Context) error {
 		r, err := c.Status()
-		if err == nil && (!r.Converged || len(r.Holds) > 0) {
-			err = fmt.Errorf("converged %t, holds %v", r.Converged, r.Holds)
+		if err == nil && (!r.Converged || len(r.Holds) > 0 || r.At.Before(since)) {
+			err = fmt.Errorf("at %s: converged %t, holds %v", r.At, r.Converged, r.Holds)
 		}
 		return err
 	})
