@@ -68,8 +68,8 @@ func asExisting(t *testing.T, c *harness.Cluster) {
 	}
 }
 
-// takenOver says what is missing of a takeover by the nodes with these names: the last one
-// of so many records names them.
+// takenOver returns an error until the newest of that many records has these lease voters,
+// and all nodes have adopted them.
 func takenOver(ctx context.Context, c *harness.Cluster, records int, names ...string) error {
 	s, err := store.Open(ctx, c.StoreURL())
 	if err != nil {
