@@ -15,6 +15,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/testing/existing"
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
 
 // A machine has the file state, and runs the member that it tells of. One call is answered
@@ -108,7 +109,7 @@ func (m *machine) start() error {
 	}
 	cmd := exec.Command(binary)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
-	if err := cmd.Start(); err != nil {
+	if err := testchild.Start(cmd); err != nil {
 		return err
 	}
 	exited := make(chan struct{})

@@ -15,6 +15,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
 
 // restore makes a new cluster and has a backup's keys written into it, one by one.
@@ -49,7 +51,7 @@ func (m *machine) Restore(ctx context.Context, backup string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	source, stop, err := m.helper(ctx, dir, filepath.Join(m.o.store, backup, "etcd.backup.gz"))
+	source, stop, err := m.serveBackup(ctx, dir, filepath.Join(m.o.store, backup, "etcd.backup.gz"))
 	if err != nil {
 		return err
 	}
@@ -75,8 +77,8 @@ func (m *machine) Restore(ctx context.Context, backup string) error {
 	})
 }
 
-// helper starts an etcd of a backup, at a socket in a directory.
-func (m *machine) helper(ctx context.Context, dir, backup string) (*clientv3.Client, func(), error) {
+// serveBackup starts an etcd of a backup, at a socket in a directory.
+func (m *machine) serveBackup(ctx context.Context, dir, backup string) (*clientv3.Client, func(), error) {
 	snapshot, data := filepath.Join(dir, "snapshot"), filepath.Join(dir, "data")
 	if err := unzip(backup, snapshot); err != nil {
 		return nil, nil, err
@@ -100,7 +102,7 @@ func (m *machine) helper(ctx context.Context, dir, backup string) (*clientv3.Cli
 		"--initial-cluster=restore="+peer, "--initial-advertise-peer-urls="+peer, "--listen-peer-urls="+peer,
 		"--listen-client-urls="+client, "--advertise-client-urls="+client, "--log-level=error")
 	cmd.Dir = dir // its sockets are files there
-	if err := cmd.Start(); err != nil {
+	if err := testchild.Start(cmd); err != nil {
 		return nil, nil, err
 	}
 	end := func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }

@@ -4,9 +4,9 @@
 // takes backups. It is there to be exchanged for this project's daemon, and back.
 //
 // It is written from a description of what the existing one does, with its habits: it ends
-// at once at any signal and leaves its etcd running, ends etcd with SIGKILL, keeps lists of
-// other ages in state, and wipes a cluster whose marker is missing from the store. It
-// changes neither the etcd version nor the members' URLs.
+// at once at any signal, and its etcd with it, as in a container; it ends etcd with SIGKILL,
+// keeps lists of other ages in state, and wipes a cluster whose marker is missing from the
+// store. It changes neither the etcd version nor the members' URLs.
 package standin
 
 import (
