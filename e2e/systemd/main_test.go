@@ -13,7 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The tests wait most of the time, for elections and machines that boot. Four at a time need one core.
+	// The tests wait most of the time, for elections and machines that boot: four at a time were seen to need one core.
+	// Three to a core leave some of it for moments when several boot.
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
