@@ -2,6 +2,7 @@ package standin
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log"
 	"maps"
@@ -26,6 +27,22 @@ func (h *hostsFile) of(o options) {
 	for name, address := range o.seeds {
 		h.found[o.host(name)], _, _ = net.SplitHostPort(address)
 	}
+}
+
+// ownHosts refuses a process for which /etc/hosts is that of the machine.
+func ownHosts() error {
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	first, err := os.Readlink("/proc/1/ns/mnt")
+	if err != nil {
+		return err
+	}
+	if own == first {
+		return errors.New("refused to write the hosts file of this machine: a mount namespace with another one is needed")
+	}
+	return nil
 }
 
 // tell takes what a leader tells.

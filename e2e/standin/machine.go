@@ -35,6 +35,9 @@ type machine struct {
 }
 
 func newMachine(o options) (*machine, error) {
+	if err := ownHosts(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(o.data, 0o700); err != nil {
 		return nil, err
 	}
