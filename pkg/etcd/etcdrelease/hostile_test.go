@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,10 +32,6 @@ func TestImageOfAHostileRegistry(t *testing.T) {
 	img := imageOf(t, arch, layerOf(t, binaries("usr/local/bin/", "3.6.16")...))
 	repository, digest := s.push(t, img)
 	other, otherDigest := s.push(t, imageOf(t, arch, layerOf(t, binaries("usr/local/bin/", "3.5.1")...)))
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Write(noise(5000))
-	}))
-	t.Cleanup(elsewhere.Close)
 	manifest, err := img.Manifest()
 	if err != nil {
 		t.Fatal(err)
@@ -51,6 +48,10 @@ func TestImageOfAHostileRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unlike := bytes.Clone(layer)
+	unlike[9] ^= 1 // the system in the header of gzip: what it unpacks to is the same
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(unlike) }))
+	t.Cleanup(elsewhere.Close)
 	ofLayer, ofConfig := manifest.Layers[0].Digest.String(), manifest.Config.Digest.String()
 	for name, c := range map[string]struct {
 		path   string // what the lie is about
@@ -67,11 +68,12 @@ func TestImageOfAHostileRegistry(t *testing.T) {
 		}, "verif"},
 		"an endless configuration": {ofConfig, func(w http.ResponseWriter, _ *http.Request) { writeForEver(w) }, "verif"},
 		"a layer that is cut off": {ofLayer, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
 			w.Write(layer[:len(layer)/2])
-		}, ""},
-		"a layer that is elsewhere": {ofLayer, func(w http.ResponseWriter, r *http.Request) {
+		}, "unexpected EOF"},
+		"another layer that is elsewhere": {ofLayer, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
-		}, ""},
+		}, "verifying sha256 checksum"},
 		"a layer that is a redirect to itself": {ofLayer, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.Path, http.StatusFound)
 		}, "redirects"},
