@@ -41,7 +41,8 @@ type Volume struct {
 
 	ec2        *EC2
 	file, loop string
-	at         string // the name of the machine that it is attached to
+	open       *os.File // the loop device, which the kernel frees when nobody has it open any more
+	at         string   // the name of the machine that it is attached to
 }
 
 // NewEC2 returns one without volumes.
@@ -71,12 +72,15 @@ func (e *EC2) Volume(kubernetes, etcd, member string, mib int64) *Volume {
 	out, err := exec.Command("losetup", "--show", "-f", v.file).CombinedOutput()
 	e.c.must(err, "make a loop device: "+string(out))
 	v.loop = strings.TrimSpace(string(out))
+	v.open, err = os.Open(v.loop)
+	e.c.must(err, "open a loop device")
+	e.c.must(run("losetup", "-d", v.loop), "have the kernel free a loop device")
 	e.volumes = append(e.volumes, v)
 	return v
 }
 
 func (v *Volume) release() {
-	if err := run("losetup", "-d", v.loop); err != nil {
+	if err := v.open.Close(); err != nil {
 		v.ec2.c.t.Errorf("%v", err)
 	}
 }
