@@ -56,7 +56,7 @@ func end(pid int) {
 
 // others are the packages that these commands have nothing to do with, whose
 // crash points have tests of their own.
-var others = []string{"apply", "handover", "crashpoint"}
+var others = []string{"apply", "handover", "volumes", "crashpoint"}
 
 // The phases, in the order of the retired etcdadm and in ours. Its join asked
 // for membership before it had the binaries.
