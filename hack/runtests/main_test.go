@@ -71,7 +71,8 @@ func TestReason(t *testing.T) {
 func TestClean(t *testing.T) {
 	got := clean([]string{"PATH=/bin", "ETCD_NAME=x", "ETCDADM_ETCD_DIR=/e", "ETCDADM_NAME=x", "AWS_PROFILE=x",
 		"ETCDADM_E2E_BESIDE=1h", "HOME=/root"})
-	if want := []string{"PATH=/bin", "ETCDADM_ETCD_DIR=/e", "ETCDADM_E2E_BESIDE=1h", "HOME=/root"}; !slices.Equal(got, want) {
+	want := []string{"PATH=/bin", "ETCDADM_ETCD_DIR=/e", "ETCDADM_E2E_BESIDE=1h", "HOME=/root"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
