@@ -19,6 +19,9 @@ import (
 func sideBySide(t *testing.T) (long, ping time.Duration) {
 	t.Helper()
 	long = time.Minute
+	if testing.Short() {
+		long = 20 * time.Second
+	}
 	if text := os.Getenv("ETCDADM_E2E_BESIDE"); text != "" {
 		var err error
 		if long, err = time.ParseDuration(text); err != nil {
