@@ -29,18 +29,18 @@ func (h *hostsFile) of(o options) {
 	}
 }
 
-// ownHosts refuses a process for which /etc/hosts is that of the machine.
+// ownHosts refuses a process for which /etc/hosts is that of who has started it.
 func ownHosts() error {
-	own, err := os.Readlink("/proc/self/ns/mnt")
+	own, err := os.Stat("/etc/hosts")
 	if err != nil {
 		return err
 	}
-	first, err := os.Readlink("/proc/1/ns/mnt")
+	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/root/etc/hosts", os.Getppid()))
 	if err != nil {
 		return err
 	}
-	if own == first {
-		return errors.New("refused to write the hosts file of this machine: a mount namespace with another one is needed")
+	if os.SameFile(own, theirs) {
+		return errors.New("refused to write the hosts file of this machine: start it where another one is mounted")
 	}
 	return nil
 }
