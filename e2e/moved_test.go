@@ -50,23 +50,6 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	}
 	settled("https", 2390)
 	w.WaitMore(harness.Soon, 5)
-	w.End() // its client knows the members at their old port
-
-	for _, n := range nodes {
-		n.Stop()
-		n.Port, n.Flags = 4011, append(n.Flags, "--client-urls=https://__address__:4011")
-		n.Start()
-		eventually(t, c, "etcd's record of where "+n.Name+" serves clients", func() error {
-			members, err := c.Members(t.Context())
-			for _, m := range members {
-				if m.Name == n.Name && !slices.Equal(m.ClientURLs, []string{n.ClientURL()}) {
-					err = fmt.Errorf("%s serves clients at %v", m.Name, m.ClientURLs)
-				}
-			}
-			return err
-		})
-		settled("https", 2390)
-	}
 }
 
 // recorded waits until etcd has the members at their addresses and a port.
