@@ -87,7 +87,7 @@ func (b *bench) run(ctx context.Context) error {
 		{"etcd killed with SIGKILL to served again", "1 s over the floor", b.child, b.childFloor, nil},
 		{"daemon started where a member's volume is attached to its member serving",
 			"2 s over the floor", b.attached, b.childFloor, nil},
-		{"daemon started on a new machine of kops' with a member's volume attached to its member serving",
+		{"daemon started on a new kops machine with a member's volume attached to its member serving",
 			"2 s over the floor", b.mounted, b.childFloor, needsMachines},
 		{"all killed and started together to all served again", "1 s over the floor", b.restart, b.restartFloor, nil},
 		{"coordinator killed to another one acting", "2 s", b.coordinator, nil, nil},
