@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,39 +57,68 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// meet is a test that passes only while the test of the other package runs.
+// meet is a test that passes only while the test of the other package runs: who listens
+// answers when both have called.
 const meet = `package p
 
 import (
+	"io"
+	"net"
 	"os"
 	"testing"
 	"time"
 )
 
 func TestMeet(t *testing.T) {
-	if err := os.WriteFile("here", nil, 0o600); err != nil {
+	c, err := net.Dial("tcp", os.Getenv("MEET"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat("../OTHER/here"); err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("the other one does not run")
-		}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal("the other one does not run: ", err)
 	}
 }
 `
+
+// introduce listens for two tests that meet, until the end of the test.
+func introduce(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	t.Setenv("MEET", l.Addr().String())
+	go func() {
+		var both []net.Conn
+		for len(both) < 2 {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			both = append(both, c)
+		}
+		for _, c := range both {
+			_, _ = c.Write([]byte{1})
+			_ = c.Close()
+		}
+	}()
+}
 
 // Lanes run at the same time, with one report, and a failure in any of them counts.
 func TestRunLanes(t *testing.T) {
 	fails := "package p\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Error(\"it is down\") }\n"
 	module(t, map[string]string{
 		"go.mod":      "module example.com/m\n",
-		"p/p_test.go": strings.ReplaceAll(meet, "OTHER", "q"),
-		"q/q_test.go": strings.ReplaceAll(meet, "OTHER", "p"),
+		"p/p_test.go": meet,
+		"q/q_test.go": meet,
 		"r/r_test.go": fails,
 	})
+	introduce(t)
 	var out strings.Builder
 	r := newReport(&out)
 	good, err := runLanes("go", [][]string{{"./p"}, {"./q"}}, r)
