@@ -88,6 +88,9 @@ func (c checker) lift(op *QuarantineLift) error {
 	if s := c.undecided(); s != nil {
 		return unsafe("restore", "%s is staged, and may be decided on: what clients write to %s would be lost", s.Backup, op.Node)
 	}
+	if err := c.sharesStore(op.Node); err != nil {
+		return err
+	}
 	voters, healthy := c.count(0)
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token &&
 		n.Assigned.Token == rec.Token {
@@ -105,6 +108,21 @@ func (c checker) lift(op *QuarantineLift) error {
 		return nil // no client waits for its restart
 	}
 	return c.stop(op.Node)
+}
+
+// sharesStore makes sure that no member's node that answers lacks its record in this control
+// store: the store that it uses may have a restore for which name was closed.
+func (c checker) sharesStore(name cluster.NodeName) error {
+	if len(c.policy.StaticNodes) > 0 {
+		return nil // no store is shared
+	}
+	for _, n := range c.obs.Nodes {
+		m, member := c.hosted(n)
+		if member && !m.Learner && n.Reachable && !n.Published && n.Name != c.obs.Observer {
+			return unsafe("restore", "%s may use another control store, with a restore for which %s was closed", n.Name, name)
+		}
+	}
+	return nil
 }
 
 // unknownHere reports whether the request of what is staged may be in a store that is not

@@ -135,10 +135,11 @@ var reasonDocs = []ReasonDoc{
 			"taken that needs a backup first or has to be recorded in the store.",
 		"Restore access to the store; the text has the error. Nothing needs to be restarted."},
 	{StoreNotShared,
-		"A cluster is about to be bootstrapped or a backup to be taken, but the records of the nodes involved do not " +
-			"appear in the store that the coordinator reads. Each node seems to have a store of its own. Then the store " +
-			"cannot decide between two initial members, and a backup would not be found. Or a node has promised a " +
-			"bootstrap that may have been decided in another store.",
+		"A cluster is about to be bootstrapped, a backup to be taken, or a member to be opened to clients, but the " +
+			"records of the nodes involved do not appear in the store that the coordinator reads. Each node seems to have " +
+			"a store of its own. Then the store cannot decide between two initial members, a backup would not be found, " +
+			"and another store may have a restore for which the member was closed. Or a node has promised a bootstrap " +
+			"that may have been decided in another store.",
 		"Point every node's --backup-store to the same place. For bootstrap it is also enough to name all nodes with " +
 			"--seeds, so that a majority of the list can decide."},
 	{RecordInvalid,

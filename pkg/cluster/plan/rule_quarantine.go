@@ -43,7 +43,7 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 // a dead voter from being replaced: that is what ends the wait.
 func (l *view) lift(m cluster.Member) (Operation, verdict) {
 	n := l.nodeOf(m)
-	if l.mayBeSealed(n) {
+	if l.mayBeSealed(n) || l.storeNotShared(n) {
 		return nil, goOn
 	}
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {
@@ -91,6 +91,22 @@ func (l *view) mayBeSealed(n *cluster.Node) bool {
 	for _, o := range l.obs.Nodes {
 		if o.Reachable && !o.Storage.Bad() && o.Staged != nil && l.mayBeDecided(*o.Staged) {
 			l.hold(Restoring, "%s will be opened to clients when what %s has staged is restored, or discarded", n.Name, o.Name)
+			return true
+		}
+	}
+	return false
+}
+
+// storeNotShared holds, and reports true, where the other members' nodes do not use this control
+// store: theirs may have a restore for which n was closed.
+func (l *view) storeNotShared(n *cluster.Node) bool {
+	if len(l.policy.StaticNodes) > 0 {
+		return false // each has a store of its own
+	}
+	for _, m := range l.voters {
+		if o := l.nodeOf(m); o != nil && o.Reachable && !o.Published && o.Name != l.obs.Observer {
+			l.hold(StoreNotShared, "%s will be opened to clients when %s has its record in the control store that %s uses: "+
+				"another store may have a restore for which it was closed", n.Name, o.Name, l.obs.Observer)
 			return true
 		}
 	}

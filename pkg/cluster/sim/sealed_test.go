@@ -97,6 +97,7 @@ func TestSealedRegressions(t *testing.T) {
 		32253632001256463: "a member of before, on a disk that hangs, keeps nobody waiting",
 		32253632001258409: "behind an operation not all is said",
 		46048096991112156: "nobody is opened for whom another store may have a restore",
+		21139078891606486: "nor where the store is not that of the other members",
 		47427141216719061: "what was restored later is lost, and what runs gets a record",
 		1507448224055778:  "another backup was staged for the same request",
 	} {
