@@ -27,13 +27,14 @@ type byHand struct {
 // etcdadm runs etcdadm on a machine.
 func (s *byHand) etcdadm(t *testing.T, m machine, args string) string {
 	t.Helper()
-	out := m.must(t, "export ETCDADM_INIT_SYSTEM=kubelet ETCDADM_IMAGE_REPOSITORY=docker.io/etcdadm/etcd; "+
-		"etcdadm "+args+" 2>&1")
-	return out
+	return m.must(t, hand+"etcdadm "+args+" 2>&1")
 }
 
-// equip puts etcdadm and images of etcd on a machine, and starts the kubelet without an API server.
-func (s *byHand) equip(t *testing.T, m machine) {
+// hand has etcdadm run etcd as a static pod, from our image.
+const hand = "export ETCDADM_INIT_SYSTEM=kubelet ETCDADM_IMAGE_REPOSITORY=docker.io/etcdadm/etcd; "
+
+// tools puts etcdadm and images on a machine.
+func (s *byHand) tools(t *testing.T, m machine) {
 	t.Helper()
 	m.load(t, s.archive)
 	b, err := os.ReadFile(filepath.Join(s.programs, "etcdadm"))
@@ -42,7 +43,31 @@ func (s *byHand) equip(t *testing.T, m machine) {
 	}
 	m.put(t, map[string][]byte{"/usr/local/bin/etcdadm": b})
 	m.must(t, "chmod 0755 /usr/local/bin/etcdadm")
+}
+
+// equip starts the kubelet of a machine, without an API server yet.
+func (s *byHand) equip(t *testing.T, m machine) {
+	t.Helper()
+	s.tools(t, m)
 	m.standalone(t)
+}
+
+// found makes the cluster of etcd, and the control planes that use it.
+func (s *byHand) found(t *testing.T) {
+	t.Helper()
+	for _, m := range s.machines {
+		s.equip(t, m)
+		s.member(t, m)
+	}
+	s.healthy(t)
+	first := s.machines[0]
+	for _, m := range s.machines {
+		s.configure(t, m)
+	}
+	first.init(t)
+	for _, m := range s.machines[1:] {
+		m.join(t, first)
+	}
 }
 
 // endpoints are the client URLs of the members on machines.
@@ -119,24 +144,13 @@ func (s *byHand) healthy(t *testing.T) {
 // planes: certificates are renewed, a machine is lost and replaced, etcd changes to the next minor
 // version, a snapshot is restored, and a machine leaves.
 func TestByHandStaticPods(t *testing.T) {
+	long(t)
 	s := &byHand{version: oldEtcd}
 	s.programs, s.archive = build(t, t.TempDir(), "etcd:"+oldEtcd, "etcd:"+newEtcd)
 	s.Cluster = newCluster(t, "etcdadm-by-hand", 3, nil, []v1alpha4.Mount{
 		{HostPath: etcd(t, newEtcd), ContainerPath: "/opt/etcd-v" + newEtcd, Readonly: true},
 	})
-	for _, m := range s.machines {
-		s.equip(t, m)
-		s.member(t, m)
-	}
-	s.healthy(t)
-	first := s.machines[0]
-	for _, m := range s.machines {
-		s.configure(t, m)
-	}
-	first.init(t)
-	for _, m := range s.machines[1:] {
-		m.join(t, first)
-	}
+	s.found(t)
 	w := s.api(t).write(t)
 	w.more(t, 100)
 	w.during(t, "certificates are renewed", func() {

@@ -35,3 +35,11 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// long skips a story where a short run is wanted: TestManagedStaticPods is the one that it has.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a long story")
+	}
+}

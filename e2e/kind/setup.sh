@@ -3,7 +3,7 @@
 # daemon of its own, which leaves another one of this machine alone.
 #
 #   eval "$(setup.sh)"    installs what is missing, starts the daemon, prints DOCKER_HOST
-#   setup.sh stop         ends the daemon
+#   setup.sh stop         deletes the machines that are left, and ends the daemon
 #
 # Where Docker runs anyway and may start privileged containers, it is not needed.
 set -euo pipefail
@@ -18,6 +18,8 @@ stop() {
   [[ -s $dir/docker.pid ]] || return 0
   pid=$(<"$dir/docker.pid")
   if [[ $(cat "/proc/$pid/comm" 2>/dev/null) == dockerd ]]; then
+    docker ps --all --quiet --filter=label=io.x-k8s.kind.cluster | xargs --no-run-if-empty \
+      timeout 60 docker rm --force --volumes >/dev/null || echo "machines are left in $data" >&2
     kill "$pid"
     for ((i = 0; i < 300; i++)); do
       [[ -e /proc/$pid ]] || break

@@ -3,6 +3,7 @@
 # prints its name:
 #
 #   build.sh
+#   build.sh cached    builds nothing: succeeds where Kubernetes need not be compiled
 #
 # It needs Docker, root, mmdebstrap and a Debian mirror; ETCDADM_DEBIAN_MIRROR names
 # another one than the default. What takes long is kept in the cache, under the
@@ -17,25 +18,30 @@ image=etcdadm-kind-node:$key
 balancer=kindest/haproxy:v20230606-42a2262b
 say() { echo "kind node: $*" >&2; }
 
-have() { docker image inspect "$1" >/dev/null 2>&1; }
-if have "$image" && have "$balancer"; then
-  echo "$image"
-  exit
-fi
-
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/etcdadm/kind
-mkdir -p "$cache"
-exec 9>"$cache/lock"
-flock 9
-work=$(mktemp -d "$cache/new-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-
 # hash FILE... prints the hash of files, which is where what they make is kept.
 hash() {
   local sum
   sum=$(sha256sum "$@" | sha256sum)
   echo "${sum:0:16}"
 }
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/etcdadm/kind
+kubernetes_file=$cache/kubernetes-$(hash go.mod go.sum kubernetes/*.go build.sh)
+if [[ ${1-} == cached ]]; then
+  [[ -s $kubernetes_file ]]
+  exit
+fi
+have() { docker image inspect "$1" >/dev/null 2>&1; }
+if have "$image" && have "$balancer"; then
+  echo "$image"
+  exit
+fi
+
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9
+work=$(mktemp -d "$cache/new-XXXXXX")
+trap 'rm -rf "$work"' EXIT
 
 export GOWORK=off CGO_ENABLED=0
 program() { go build -mod=readonly -trimpath -ldflags='-s -w' -o "$1" "$2"; }
@@ -55,7 +61,6 @@ compile() {
   done
 }
 
-kubernetes_file=$cache/kubernetes-$(hash go.mod go.sum kubernetes/*.go build.sh)
 if [[ ! -s $kubernetes_file ]]; then
   compile "$work/kubernetes"
   mv "$work/kubernetes" "$kubernetes_file"
