@@ -141,7 +141,7 @@ func (x *exchange) undecided() {
 		x.t.Errorf("there are the records %v, %v", view.Incarnations, err)
 	}
 	for _, n := range x.nodes {
-		if state, err := nodestate.Read(n.Dir); err != nil || len(state.LeaseVoters.Names) > 0 {
+		if state, err := nodestate.Read(n.DataDir()); err != nil || len(state.LeaseVoters.Names) > 0 {
 			x.t.Errorf("%s has the lease voters %v, %v", n.Name, state.LeaseVoters, err)
 		}
 	}

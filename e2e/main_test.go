@@ -26,6 +26,7 @@ var programs struct {
 
 func TestMain(m *testing.M) {
 	if standin.Wanted() {
+		standin.OnHost()
 		fmt.Fprintln(os.Stderr, standin.Run(context.Background(), os.Args[1:]))
 		os.Exit(1)
 	}

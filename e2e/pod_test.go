@@ -51,7 +51,8 @@ func kopsPods(c *harness.Cluster, e harness.KopsEtcd, machines []*harness.Machin
 
 // The pod of kops on three machines of AWS: each attaches its volume, makes a file system
 // and mounts it; containers end and are made anew, with new hosts files and without what
-// was mounted in them; machines lose their power. The log file is rotated by copying.
+// was mounted in them; a machine is replaced by another one, with another address; machines
+// lose their power. The log file is rotated by copying.
 func TestKopsPod(t *testing.T) {
 	t.Parallel()
 	e := harness.KopsMain
@@ -91,9 +92,14 @@ func TestKopsPod(t *testing.T) {
 		w.WaitMore(harness.Soon, 5)
 	}
 
-	machines[0].Replace()
+	// Another machine, with another address, has to wait for the volume.
+	machines[0].ReplaceInstance()
 	machines[0].Pod(e.AWSArgs(c)...)
 	c.WaitNames(harness.Soon, names...)
+	for _, m := range machines {
+		hostsHave(t, c, m.Hosts(), c.Nodes())
+	}
+	w.WaitMore(harness.Soon, 5)
 	for _, m := range machines {
 		m.Off()
 	}

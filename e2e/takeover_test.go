@@ -85,7 +85,7 @@ func takenOver(ctx context.Context, c *harness.Cluster, records int, names ...st
 		return fmt.Errorf("the marker is of %s, the record of %s", view.Created, rec.At)
 	}
 	for _, n := range c.Nodes() {
-		state, err := nodestate.Read(n.Dir)
+		state, err := nodestate.Read(n.DataDir())
 		if err != nil || state.LeaseVoters.Token != rec.Token || fmt.Sprint(state.LeaseVoters.Names) != fmt.Sprint(names) {
 			return fmt.Errorf("%s has %+v, %w", n.Name, state.LeaseVoters, err)
 		}

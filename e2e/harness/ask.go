@@ -55,11 +55,27 @@ func (c *Cluster) dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	for _, n := range c.Nodes() {
-		if n.Address == host || n.Host == host {
-			return n.space.dial(ctx, net.JoinHostPort(n.Address, port))
+		if space, address := n.where(); address == host || n.Host == host {
+			return space.dial(ctx, net.JoinHostPort(address, port))
 		}
 	}
 	return nil, fmt.Errorf("no node has the address %s", host)
+}
+
+// where returns the node's network and its address, which a machine that takes its place
+// changes while others ask.
+func (n *Node) where() (*space, string) {
+	n.place.Lock()
+	defer n.place.Unlock()
+	return n.space, n.Address
+}
+
+// DataDir returns the data directory for who is in no container.
+func (n *Node) DataDir() string {
+	if n.dataDir != nil {
+		return n.dataDir()
+	}
+	return n.Dir
 }
 
 // Client returns the node's client, which lives as long as the cluster.

@@ -31,7 +31,8 @@ type EC2 struct {
 	mu       sync.Mutex
 	volumes  []*Volume
 	machines []*Machine
-	wrong    []error // what is to fail the test: answers are given beside it
+	replaced map[*Machine]int // how often
+	wrong    []error          // what is to fail the test: answers are given beside it
 }
 
 // A Volume is a disk of an [EC2]: a loop device.
@@ -42,12 +43,12 @@ type Volume struct {
 	ec2        *EC2
 	file, loop string
 	open       *os.File // the loop device, which the kernel frees when nobody has it open any more
-	at         string   // the name of the machine that it is attached to
+	at         string   // the instance that it is attached to
 }
 
 // NewEC2 returns one without volumes.
 func (c *Cluster) NewEC2() *EC2 {
-	e := &EC2{c: c}
+	e := &EC2{c: c, replaced: map[*Machine]int{}}
 	c.clouds = append(c.clouds, e)
 	return e
 }
@@ -92,7 +93,7 @@ func (v *Volume) link() string {
 func (v *Volume) attached(m *Machine) bool {
 	v.ec2.mu.Lock()
 	defer v.ec2.mu.Unlock()
-	return v.at == m.Name
+	return v.at == v.ec2.instanceOf(m)
 }
 
 // Serve answers a machine, and returns the variables of its pod.
@@ -101,6 +102,23 @@ func (e *EC2) Serve(m *Machine) []string {
 	e.mu.Lock()
 	e.machines = append(e.machines, m)
 	e.mu.Unlock()
+	e.serve(m)
+	return []string{"AWS_REGION=" + ec2Region, "AWS_ENDPOINT_URL_EC2=http://" + metadataAddress + "/ec2"}
+}
+
+// replace gives a machine that is off another identity and, by moved, another address.
+func (e *EC2) replace(m *Machine, moved func()) {
+	e.c.t.Helper()
+	e.mu.Lock()
+	moved()
+	e.replaced[m]++
+	e.mu.Unlock()
+	e.serve(m)
+}
+
+// serve answers in the network that the machine has now.
+func (e *EC2) serve(m *Machine) {
+	e.c.t.Helper()
 	e.c.must(ip("-n "+m.space.name+" addr add "+metadataAddress+"/32 dev lo"), "give metadata an address")
 	l, err := m.space.listen(metadataAddress + ":80")
 	e.c.must(err, "serve metadata")
@@ -110,11 +128,10 @@ func (e *EC2) Serve(m *Machine) []string {
 		w.Header().Set("X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "21600")
 		fmt.Fprint(w, "token")
 	})
-	mux.HandleFunc("GET /latest/", func(w http.ResponseWriter, r *http.Request) { metadata(m, w, r) })
+	mux.HandleFunc("GET /latest/", func(w http.ResponseWriter, r *http.Request) { e.metadata(m, w, r) })
 	s := &http.Server{Handler: mux}
 	e.servers = append(e.servers, s)
 	go func() { _ = s.Serve(l) }() // it ends with close
-	return []string{"AWS_REGION=" + ec2Region, "AWS_ENDPOINT_URL_EC2=http://" + metadataAddress + "/ec2"}
 }
 
 // close comes when no daemon runs any more, and waits for what is being answered.
@@ -141,13 +158,16 @@ func (e *EC2) fail(w http.ResponseWriter, err error) {
 	w.WriteHeader(http.StatusInternalServerError)
 }
 
-func instanceOf(m *Machine) string { return "i-" + m.Name }
+// instanceOf is for who has locked e.
+func (e *EC2) instanceOf(m *Machine) string { return fmt.Sprintf("i-%s-%d", m.Name, e.replaced[m]) }
 
-func metadata(m *Machine, w http.ResponseWriter, r *http.Request) {
+func (e *EC2) metadata(m *Machine, w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	key, _ := json.Marshal(map[string]string{"Code": "Success", "AccessKeyId": "key", "SecretAccessKey": "secret",
 		"Token": "session", "Expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
 	text, ok := map[string]string{
-		"/latest/meta-data/instance-id":                      instanceOf(m),
+		"/latest/meta-data/instance-id":                      e.instanceOf(m),
 		"/latest/meta-data/placement/availability-zone":      ec2Zone,
 		"/latest/meta-data/local-ipv4":                       m.Address,
 		"/latest/dynamic/instance-identity/document":         `{"region": "` + ec2Region + `"}`,
@@ -174,7 +194,7 @@ func (e *EC2) api(m *Machine, w http.ResponseWriter, r *http.Request) {
 	}
 	switch form.Get("Action") {
 	case "DescribeVolumes":
-		e.describeVolumes(w, form)
+		e.describeVolumes(m, w, form)
 	case "DescribeInstances":
 		e.describeInstances(w)
 	case "AttachVolume":
@@ -200,7 +220,9 @@ func (v *Volume) matches(form url.Values) bool {
 	return true
 }
 
-func (e *EC2) describeVolumes(w http.ResponseWriter, form url.Values) {
+// describeVolumes tells of volumes. That of a machine that was replaced is free when the next
+// one has asked for it once.
+func (e *EC2) describeVolumes(m *Machine, w http.ResponseWriter, form url.Values) {
 	var s strings.Builder
 	s.WriteString("<DescribeVolumesResponse><volumeSet>")
 	e.mu.Lock()
@@ -210,7 +232,7 @@ func (e *EC2) describeVolumes(w http.ResponseWriter, form url.Values) {
 		}
 		s.WriteString("<item><volumeId>" + v.ID + "</volumeId><attachmentSet>")
 		if v.at != "" {
-			s.WriteString("<item><instanceId>i-" + v.at + "</instanceId><device>/dev/xvdu</device>" +
+			s.WriteString("<item><instanceId>" + v.at + "</instanceId><device>/dev/xvdu</device>" +
 				"<status>attached</status></item>")
 		}
 		s.WriteString("</attachmentSet><tagSet>")
@@ -218,6 +240,9 @@ func (e *EC2) describeVolumes(w http.ResponseWriter, form url.Values) {
 			s.WriteString("<item><key>" + key + "</key><value>" + value + "</value></item>")
 		}
 		s.WriteString("</tagSet></item>")
+		if v == m.Volume && v.at != e.instanceOf(m) {
+			v.at = ""
+		}
 	}
 	e.mu.Unlock()
 	s.WriteString("</volumeSet></DescribeVolumesResponse>")
@@ -230,7 +255,7 @@ func (e *EC2) describeInstances(w http.ResponseWriter) {
 	fmt.Fprint(w, "<DescribeInstancesResponse><reservationSet>")
 	for _, m := range e.machines {
 		fmt.Fprintf(w, "<item><instancesSet><item><instanceId>%s</instanceId><privateIpAddress>%s</privateIpAddress>"+
-			"</item></instancesSet></item>", instanceOf(m), m.Address)
+			"</item></instancesSet></item>", e.instanceOf(m), m.Address)
 	}
 	fmt.Fprint(w, "</reservationSet></DescribeInstancesResponse>")
 }
@@ -239,7 +264,7 @@ func (e *EC2) attach(m *Machine, w http.ResponseWriter, form url.Values) {
 	e.mu.Lock()
 	taken := m.Volume == nil || form.Get("VolumeId") != m.Volume.ID || m.Volume.at != ""
 	if !taken {
-		m.Volume.at = m.Name
+		m.Volume.at = e.instanceOf(m)
 	}
 	e.mu.Unlock()
 	if taken {

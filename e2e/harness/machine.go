@@ -63,6 +63,9 @@ func (c *Cluster) NewMachine(n *Node, v *Volume) *Machine {
 		c.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755), "make a machine")
 	}
 	c.machines = append(c.machines, m)
+	if v != nil {
+		m.dataDir = func() string { return m.Seen("/rootfs/mnt/master-" + v.ID) }
+	}
 	m.equip()
 	m.Boot()
 	return m
@@ -80,10 +83,31 @@ func (m *Machine) equip() {
 func (m *Machine) Replace() {
 	m.c.t.Helper()
 	m.Off()
+	m.renew()
+}
+
+func (m *Machine) renew() {
+	m.c.t.Helper()
 	m.c.must(os.RemoveAll(filepath.Join(m.dir, "mnt")), "make a machine")
 	m.c.must(os.Mkdir(filepath.Join(m.dir, "mnt"), 0o755), "make a machine")
 	m.equip()
 	m.Boot()
+}
+
+// ReplaceInstance does as kops in a rolling update: the machine goes, and another one, with
+// another address, is to attach the volume, which is free some time later.
+func (m *Machine) ReplaceInstance() {
+	m.c.t.Helper()
+	m.c.Net.unplug(m.space)
+	m.Off()
+	space := m.c.Net.add()
+	m.Volume.ec2.replace(m, func() {
+		m.place.Lock()
+		defer m.place.Unlock()
+		m.space, m.Address = space, space.address
+	})
+	m.closeClient()
+	m.renew()
 }
 
 // Etcd gives the machine an image volume with a version of etcd, for these patches.
@@ -178,17 +202,30 @@ func (m *Machine) plug() error {
 // and what it has mounted and written outside of its volumes is gone.
 func (m *Machine) Pod(args ...string) {
 	m.c.t.Helper()
+	runner := m.c.LogRunner
+	if m.Shell {
+		runner = "shell"
+	}
+	m.contain(filepath.Join(m.Bin, "etcd-manager"), runner)
+	m.Run(args...)
+}
+
+// PodOther starts another program in place of the daemon, with one more variable, by a shell.
+func (m *Machine) PodOther(program, variable string, args ...string) {
+	m.c.t.Helper()
+	m.contain(program, "shell")
+	m.RunOther(variable, append(slices.Clone(m.pod), args...)...)
+}
+
+// contain makes what a new container needs, in which this program is the daemon.
+func (m *Machine) contain(program, runner string) {
+	m.c.t.Helper()
 	c := m.c
 	c.must(os.WriteFile(m.Hosts(), []byte("127.0.0.1\tlocalhost\n"+m.HostsLines), 0o644), "make the hosts file")
 	log, err := os.OpenFile(m.EtcdLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	c.must(err, "make the log file")
 	c.must(log.Close(), "make the log file")
-	runner := c.LogRunner
-	if m.Shell {
-		runner = "shell"
-	}
-	script := []string{"unshare", "-m", "--propagation", "private", "sh", "-ec", podScript, "pod", m.dir,
-		filepath.Join(m.Bin, "etcd-manager"), runner}
+	script := []string{"unshare", "-m", "--propagation", "private", "sh", "-ec", podScript, "pod", m.dir, program, runner}
 	var volumes []string
 	for place, from := range m.ImageVolumes {
 		volumes = append(volumes, from+":"+place)
@@ -197,7 +234,6 @@ func (m *Machine) Pod(args ...string) {
 	pod, err := m.inside(append(script, cmp.Or(strings.Join(volumes, " "), "none"))...)
 	c.must(err, "start a pod")
 	m.pod = pod
-	m.Run(args...)
 }
 
 // Hosts returns the path of the container's hosts file.

@@ -128,6 +128,14 @@ func (n *Net) Close(at, from *Node, port int) (open func()) {
 	return func() { n.t.Helper(); change("-D") }
 }
 
+// unplug takes a namespace off the network: nobody hears from it any more, or that it ends.
+func (n *Net) unplug(s *space) {
+	n.t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ip("link set " + s.link + " down")
+}
+
 // Heal joins all nodes again.
 func (n *Net) Heal() {
 	n.t.Helper()

@@ -51,10 +51,15 @@ type Node struct {
 	// EtcdInsecure says that etcd has no TLS while the daemon has.
 	EtcdInsecure bool
 
-	c     *Cluster
-	space *space
+	c *Cluster
 	// pod is the command that runs the daemon in its container, if there is one.
 	pod []string
+	// dataDir returns the data directory in the container.
+	dataDir func() string
+
+	// place is for space and Address.
+	place sync.Mutex
+	space *space
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -74,7 +79,11 @@ func (n *Node) scheme() string {
 
 // ClientURL returns where the member serves its clients.
 func (n *Node) ClientURL() string {
-	return fmt.Sprintf("%s://%s:%d", n.scheme(), cmp.Or(n.Host, n.Address), cmp.Or(n.Port, ClientPort))
+	host := n.Host
+	if host == "" {
+		_, host = n.where()
+	}
+	return fmt.Sprintf("%s://%s:%d", n.scheme(), host, cmp.Or(n.Port, ClientPort))
 }
 
 // Endpoint returns host and port of the daemon.
@@ -161,7 +170,7 @@ func (n *Node) run(variable string, argv []string) {
 	n.c.must(os.MkdirAll(filepath.Dir(n.Dir), 0o755), "make a directory")
 	log, err := os.OpenFile(n.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	n.c.must(err, "open the log of "+n.Name)
-	if n.space != nil && (n.pod == nil || variable != "") {
+	if n.space != nil && n.pod == nil {
 		argv = append([]string{"ip", "netns", "exec", n.space.name}, argv...)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)

@@ -23,8 +23,16 @@ type hostsFile struct {
 
 func (h *hostsFile) of(o options) {
 	key := fmt.Sprintf("host entries managed by etcd-manager[%s]", o.cluster)
-	h.begin, h.end, h.found = "# Begin "+key+" - do not edit\n", "# End "+key+"\n", map[string]string{}
-	for name, address := range o.seeds {
+	h.begin, h.end = "# Begin "+key+" - do not edit\n", "# End "+key+"\n"
+	h.find(o)
+}
+
+// find takes what discovery tells.
+func (h *hostsFile) find(o options) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.found = map[string]string{}
+	for name, address := range o.places.known() {
 		h.found[o.host(name)], _, _ = net.SplitHostPort(address)
 	}
 }
@@ -35,7 +43,8 @@ func ownHosts() error {
 	if err != nil {
 		return err
 	}
-	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/root/etc/hosts", os.Getppid()))
+	parent := max(os.Getppid(), 1) // the first process of the machine, where that has process numbers of its own
+	theirs, err := os.Stat(fmt.Sprintf("/proc/%d/root/etc/hosts", parent))
 	if err != nil {
 		return err
 	}

@@ -224,9 +224,9 @@ func clientTLS(o options) (*tls.Config, error) {
 
 // broadcast tells all daemons where the members are.
 func (c *controller) broadcast(ctx context.Context, v *view) {
-	addresses := map[string]string{}
+	addresses, at := map[string]string{}, c.m.o.places.known()
 	for _, name := range v.configured() {
-		addresses[c.m.o.host(name)] = c.m.o.seeds[name]
+		addresses[c.m.o.host(name)] = at[name]
 	}
 	for _, name := range v.leader.Acknowledged {
 		if err := v.leader.Hosts(ctx, name, addresses); err != nil {

@@ -50,6 +50,14 @@ func newMachine(o options) (*machine, error) {
 	return m, m.hosts.write()
 }
 
+// found writes the hosts file with what discovery tells.
+func (m *machine) found() {
+	m.hosts.find(m.o)
+	if err := m.hosts.write(); err != nil {
+		log.Printf("write the hosts file: %v", err)
+	}
+}
+
 // own is this machine's node: its peer URLs are those of state, the others those of the
 // flags.
 func (m *machine) own() existing.Node {

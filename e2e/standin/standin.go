@@ -10,6 +10,7 @@
 package standin
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -43,38 +43,44 @@ type options struct {
 	port                                             int
 	interval                                         time.Duration
 	etcd                                             []string
-	// seeds are the addresses of all daemons, by name.
-	seeds map[string]string
+	volumeProvider, volumeNameTag                    string
+	volumeTags                                       []string
+	places                                           *places
 }
 
 func parse(args []string) (options, error) {
-	o := options{seeds: map[string]string{}}
+	o := options{places: &places{at: map[string]string{}}}
 	fs := flag.NewFlagSet("etcd-manager", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	for name, to := range map[string]*string{
 		"backup-store": &o.store, "cluster-name": &o.cluster, "data-dir": &o.data, "node-name": &o.name,
 		"address": &o.address, "pki-dir": &o.pki, "dns-suffix": &o.suffix, "client-urls": &o.client,
-		"peer-urls": &o.peer, "quarantine-client-urls": &o.quarantine,
-		"v": new(string), "discovery-poll-interval": new(string), // without a meaning here
+		"peer-urls": &o.peer, "quarantine-client-urls": &o.quarantine, "volume-provider": &o.volumeProvider,
+		"volume-name-tag": &o.volumeNameTag, "v": new(string), // without a meaning here
 	} {
 		fs.StringVar(to, name, "", "")
 	}
 	fs.Bool("containerized", false, "")
 	fs.IntVar(&o.port, "grpc-port", 8000, "")
 	fs.DurationVar(&o.interval, "backup-interval", 15*time.Minute, "")
+	fs.DurationVar(&o.places.every, "discovery-poll-interval", time.Minute, "")
+	fs.Func("volume-tag", "", func(tag string) error { o.volumeTags = append(o.volumeTags, tag); return nil })
 	fs.Func("etcd-dir", "", func(dir string) error { o.etcd = append(o.etcd, filepath.SplitList(dir)...); return nil })
 	fs.Func("seeds", "", func(list string) error {
 		for seed := range strings.SplitSeq(list, ",") {
 			name, address, _ := strings.Cut(seed, "=")
-			o.seeds[name] = address
+			o.places.at[name] = address
 		}
 		return nil
 	})
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
-	o.store = strings.TrimPrefix(o.store, "file://")
-	o.seeds[o.name] = fmt.Sprintf("%s:%d", o.address, o.port)
+	o.store, o.places.port = strings.TrimPrefix(o.store, "file://"), o.port
+	if len(o.etcd) == 0 {
+		o.etcd = []string{"/opt"}
+	}
+	o.pki = cmp.Or(o.pki, "/etc/kubernetes/pki/etcd-manager")
 	return o, nil
 }
 
@@ -107,6 +113,13 @@ func Run(ctx context.Context, args []string) error {
 		return err
 	}
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
+	if o.volumeProvider != "" {
+		if err := o.mount(ctx); err != nil {
+			return err
+		}
+	}
+	self := fmt.Sprintf("%s:%d", o.address, o.port)
+	o.places.at[o.name] = self
 	log.Printf("stand-in %s starts", o.name)
 	m, err := newMachine(o)
 	if err != nil {
@@ -118,14 +131,15 @@ func Run(ctx context.Context, args []string) error {
 	}
 	c := &controller{m: m, every: 2 * ping}
 	_, err = existing.Start(ctx, existing.Options{
-		Name: o.name, Cluster: o.cluster, Address: o.seeds[o.name], Server: server, Client: client,
-		Discovery: func() map[string]string { return maps.Clone(o.seeds) },
+		Name: o.name, Cluster: o.cluster, Address: self, Server: server, Client: client,
+		Discovery: o.places.known,
 		PingEvery: ping, Healthy: 12 * ping, Round: 2 * ping,
 		Machine: m, Act: c.act,
 	})
 	if err != nil {
 		return err
 	}
+	go o.places.watch(ctx, m.found)
 	m.watch(ctx, 2*ping)
 	return errors.New("the watch is over")
 }
