@@ -67,10 +67,14 @@ func (x *machineExchange) replace(m *harness.Machine, start func(*harness.Machin
 	if m.Address == old {
 		x.t.Fatalf("the address of %s is %s as before", m.Name, old)
 	}
-	began := time.Now()
+	began, said := time.Now(), m.LogSize()
 	start(m)
 	x.c.WaitNames(harness.Soon, slices.Clone(kopsVoters)...)
 	served := time.Since(began)
+	// One that cannot resolve its peers at its start tries again after five seconds.
+	if began.Before(x.started) && strings.Contains(m.Said(said), "lookup etcd-") {
+		x.t.Errorf("the member of %s did not find the names of its peers at first", m.Name)
+	}
 	x.unchanged()
 	x.named(m)
 	return served

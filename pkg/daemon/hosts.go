@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
@@ -14,6 +15,9 @@ import (
 // hostsEvery is how often the hosts file is compared with what is known: it is the
 // container's own, and new with each container.
 const hostsEvery = 500 * time.Millisecond
+
+// askBefore is how long a cloud may take to say where machines are before the member starts.
+const askBefore = 2 * time.Second
 
 // A hostsFile is the node's own hosts file. Members find each other by its names, so
 // nobody else is needed to write it: neither a lease, nor the answer of another
@@ -23,6 +27,37 @@ type hostsFile struct {
 	// mu is held while it is written: by its own goroutine, and before a member starts.
 	mu      sync.Mutex
 	failing string
+	// first is where machines are by flags and cloud, asked before the member starts.
+	first []cluster.Whereabout
+}
+
+// ask asks where the other machines are, where the disk does not know: what it remembers was
+// written on another machine, or by the existing tool, which remembers nothing. A member that
+// cannot resolve its peers' names when it starts tries again five seconds later.
+func (h *hostsFile) ask(ctx context.Context) {
+	d, s := h.d, h.d.state.State()
+	own := cluster.HostEntry{Address: d.c.Address, Name: d.c.host(d.name)}
+	if d.c.HostsFile == "" || s.Assigned == nil || slices.Contains(s.Hosts, own) {
+		return
+	}
+	seeds, err := discovery.ParseSeeds(d.c.Seeds, d.c.GRPCPort)
+	if err == nil && d.c.Lookup != nil {
+		ctx, cancel := context.WithTimeout(ctx, askBefore)
+		defer cancel()
+		var machines []discovery.Seed
+		machines, err = d.c.Lookup(ctx)
+		seeds = append(machines, seeds...)
+	}
+	if err != nil {
+		d.log.Warn("the member starts before its peers' addresses are known", "error", err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, seed := range seeds {
+		if seed.Name != "" {
+			h.first = append(h.first, cluster.Whereabout{Node: seed.Name, Address: seed.Address})
+		}
+	}
 }
 
 // write makes the file say what is known now. What it says is remembered on the
@@ -71,6 +106,9 @@ func (h *hostsFile) known(s nodestate.State) cluster.Hosts {
 			}
 		}
 		machines, others = g.finder.Known()
+	}
+	if len(machines) == 0 { // nobody has been asked since
+		machines = h.first
 	}
 	known.Sources = [][]cluster.Whereabout{alive, machines, gone, others}
 	return known

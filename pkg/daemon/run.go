@@ -202,6 +202,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		d.log.Error("this node cannot vote or obey", "error", bad, "hint", bad.Hint())
 	}
 	d.node.voted.Store(lease.StartVote(d.now(), durable(d.state).LeaseVoters))
+	d.hosts.ask(ctx)
 	err = d.node.local.Boot(ctx)
 	if twin := new(apply.TwinError); errors.As(err, &twin) {
 		// Nor are there two lease voters of one name. Whoever starts the daemon again finds out
