@@ -90,6 +90,9 @@ type Options struct {
 	// Gone reports that no etcd of this machine answers or listens any more. It
 	// is needed for the kubelet, which does not say when a pod has ended.
 	Gone func(ctx context.Context) bool
+	// Busy reports that a process has etcd's database open, as an etcd has that is
+	// told to end: it answers nobody, and waits for its clients. Nil for never.
+	Busy func() bool
 	// PodLogs is where the kubelet keeps the logs of pods, /var/log/pods by
 	// default.
 	PodLogs string

@@ -25,6 +25,7 @@ const goneGrace = 2 * time.Second
 type kubelet struct {
 	manifest  initfiles.File
 	gone      func(context.Context) bool
+	busy      func() bool
 	logs      string
 	goneGrace time.Duration
 }
@@ -33,7 +34,10 @@ func newKubelet(o Options) (*kubelet, error) {
 	if o.Manifest.Path == "" || o.Gone == nil {
 		return nil, errors.New("the path of the manifest, or the check that etcd is gone, is missing")
 	}
-	k := &kubelet{manifest: o.Manifest, gone: o.Gone, logs: o.PodLogs, goneGrace: goneGrace}
+	k := &kubelet{manifest: o.Manifest, gone: o.Gone, busy: o.Busy, logs: o.PodLogs, goneGrace: goneGrace}
+	if k.busy == nil {
+		k.busy = func() bool { return false }
+	}
 	if k.logs == "" {
 		k.logs = "/var/log/pods"
 	}
@@ -52,6 +56,8 @@ func (k *kubelet) Status(ctx context.Context) (Status, error) {
 	switch {
 	case !there && answers:
 		return Status{State: Running, Detail: fmt.Sprintf("there is no %s, but etcd still answers", path)}, nil
+	case !there && k.busy():
+		return Status{State: Running, Detail: fmt.Sprintf("there is no %s, but a process has the database open", path)}, nil
 	case !there:
 		return Status{State: Absent, Detail: "there is no " + path}, nil
 	case answers:
@@ -94,7 +100,8 @@ func (k *kubelet) Start(context.Context) error {
 	return nil
 }
 
-// Stop removes the manifest, and waits until nothing has answered for a while.
+// Stop removes the manifest, and waits until nothing has answered for a while and the database is
+// closed.
 func (k *kubelet) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
@@ -119,7 +126,7 @@ func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
 	since := time.Time{} // when nothing began to answer
 	for {
 		switch {
-		case !k.gone(ctx):
+		case !k.gone(ctx) || k.busy():
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()

@@ -23,6 +23,8 @@ type node struct {
 	// calls onObserve.
 	observations atomic.Int64
 	onObserve    func(n int64)
+	// busy counts down how often somebody finds the database open.
+	busy atomic.Int64
 }
 
 func newNode(t *testing.T) (*node, initsystem.System) {
@@ -36,6 +38,7 @@ func newNode(t *testing.T) (*node, initsystem.System) {
 			n.onObserve(n.observations.Add(1))
 			return !n.answers.Load()
 		},
+		Busy: func() bool { return n.busy.Add(-1) >= 0 },
 	})
 	return n, s
 }
@@ -109,6 +112,25 @@ func TestStaticPodThatStays(t *testing.T) {
 	}
 	if err := s.Stop(ctx); err == nil {
 		t.Error("the second stop does not mind that it still answers")
+	}
+}
+
+// etcd that ends closes its listeners first, and then waits for clients that stay.
+func TestStaticPodThatEndsSlowly(t *testing.T) {
+	t.Parallel()
+	n, s := newNode(t)
+	mustDo(t, s.Start)
+	n.busy.Store(8)
+	mustDo(t, s.Stop)
+	if left := n.busy.Load(); left >= 0 {
+		t.Errorf("stopped while a process has the database open, which it finds %d times more", left)
+	}
+	n.busy.Store(1)
+	if st := status(t, s); st.State != initsystem.Running || !strings.Contains(st.Detail, "has the database open") {
+		t.Errorf("%+v", st)
+	}
+	if st := status(t, s); st.State != initsystem.Absent {
+		t.Errorf("%+v", st)
 	}
 }
 

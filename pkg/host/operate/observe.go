@@ -347,6 +347,12 @@ func (m *Machine) gone(ctx context.Context) bool {
 	return !listening(ctx, machine.URLs(m.cfg).Client)
 }
 
+// busy says that a process has the member's database open.
+func (m *Machine) busy() bool {
+	held, err := hostfs.Held(m.cfg.Paths.Database())
+	return err == nil && held
+}
+
 // freeBytes returns the space on the disk where path is or will be.
 func freeBytes(path string) int64 {
 	for {

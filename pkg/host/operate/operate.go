@@ -123,8 +123,8 @@ func (m *Machine) initSystemOptions(manifest string) initsystem.Options {
 	return initsystem.Options{
 		Kind: m.cfg.Service.InitSystem, UnitPath: m.cfg.Paths.Unit(),
 		Manifest: initfiles.File{Path: m.cfg.Paths.Manifest(), Mode: initfiles.ManifestMode, Content: manifest},
-		Gone:     m.gone,
-		Dir:      m.cfg.Paths.Process(), Require: m.cfg.Paths.Marker(),
+		Gone:     m.gone, Busy: m.busy,
+		Dir: m.cfg.Paths.Process(), Require: m.cfg.Paths.Marker(),
 		Etcd: m.cfg.Paths.Binary("etcd"), EnvFile: m.cfg.Paths.EnvFile(), Run: m.o.Program,
 	}
 }
