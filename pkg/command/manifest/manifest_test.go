@@ -114,6 +114,17 @@ func TestAllFilesAreMadeByTheCommand(t *testing.T) {
 	}
 }
 
+// The kubelet refuses a pod with two mounts at one path.
+func TestDirectoriesAreMountedOnce(t *testing.T) {
+	text, err := render("etcd-manager", "--image=i", "--", "--cluster-name=etcd", "--backup-store=s3://b/p",
+		"--data-dir=/var/lib/etcd-manager", "--etcd-dir=/opt", "--etcd-dir=/srv/etcd/", "--etcd-dir=/srv/etcd")
+	for _, dir := range []string{"/opt", "/srv/etcd"} {
+		if n := strings.Count(text, "mountPath: "+dir+"\n"); err != nil || n != 1 {
+			t.Errorf("%s is mounted %d times, %v\n%s", dir, n, err, text)
+		}
+	}
+}
+
 func TestWrongInput(t *testing.T) {
 	daemon := []string{"--", "--cluster-name=etcd", "--backup-store=s3://b/p"}
 	for _, tt := range []struct {

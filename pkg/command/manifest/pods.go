@@ -46,17 +46,20 @@ func (d Daemon) Pod(name, image string, command ...string) initfiles.ProgramPod 
 }
 
 // binaries are the mounts of the images with etcd, or of the machine's
-// directories with it.
+// directories with it, each of them once.
 func (d Daemon) binaries() []initfiles.Mount {
 	if len(d.EtcdImages) > 0 {
 		return d.EtcdImages
 	}
 	dirs, _ := d.Flags.GetStringArray("etcd-dir") // a flag of that kind
 	var list []initfiles.Mount
-	for i, dir := range append(slices.Clone(dirs), "/opt") {
+	for _, dir := range append(slices.Clone(dirs), "/opt") {
+		dir = filepath.Clean(dir)
+		if slices.ContainsFunc(list, func(m initfiles.Mount) bool { return m.Path == dir }) {
+			continue // two mounts at one path make the pod invalid
+		}
 		list = append(list, initfiles.Mount{
-			Name: fmt.Sprint("etcd-", i), Path: filepath.Clean(dir), HostPath: filepath.Clean(dir), HostType: "Directory",
-			ReadOnly: true,
+			Name: fmt.Sprint("etcd-", len(list)), Path: dir, HostPath: dir, HostType: "Directory", ReadOnly: true,
 		})
 	}
 	return list
