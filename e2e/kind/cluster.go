@@ -216,8 +216,8 @@ type kubeconfig struct {
 	} `yaml:"users"`
 }
 
-// api returns a client of the API servers, behind kind's load balancer.
-func (c *Cluster) api(t *testing.T) *API {
+// access returns where the API servers are, behind kind's load balancer, and the certificates for them.
+func (c *Cluster) access(t *testing.T) (server string, ca, cert, key []byte) {
 	t.Helper()
 	text, err := c.provider.KubeConfig(c.name, false)
 	if err != nil {
@@ -233,7 +233,13 @@ func (c *Cluster) api(t *testing.T) *API {
 			t.Fatal(err)
 		}
 	}
-	a, err := newAPI(k.Clusters[0].Cluster.Server, parts[0], parts[1], parts[2])
+	return k.Clusters[0].Cluster.Server, parts[0], parts[1], parts[2]
+}
+
+// api returns a client of the API servers.
+func (c *Cluster) api(t *testing.T) *API {
+	t.Helper()
+	a, err := newAPI(c.access(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -265,6 +265,7 @@ func (s *managed) etcdIsUpgraded(t *testing.T, w *Writer) {
 // backupIsRestored takes main back to a backup, after which more was written.
 func (s *managed) backupIsRestored(t *testing.T, w *Writer) {
 	before := w.count()
+	followers := s.follow(t)
 	s.ctl(t, mainEtcd, "take-backup", "--wait")
 	after := w.count()
 	w.more(t, 100)
@@ -272,6 +273,7 @@ func (s *managed) backupIsRestored(t *testing.T, w *Writer) {
 	revision := s.revision(t)
 	written := 0
 	w.during(t, "an older backup is restored", func() {
+		noted(t, followers)
 		written = w.count()
 		t.Log(s.ctl(t, mainEtcd, "restore-backup", name, "--wait"))
 		written = w.count() - written
@@ -280,6 +282,10 @@ func (s *managed) backupIsRestored(t *testing.T, w *Writer) {
 		t.Errorf("the revision is %d after the restore, and was %d: watches do not notice", now, revision)
 	}
 	t.Logf("%d writes were acknowledged while the backup was restored", written)
+	for _, f := range followers {
+		f.hasFollowed(t)
+	}
+	nodesLive(t, followers)
 	// What was written between the backup and the switch is gone, as it has to be.
 	if n := w.at(after + 50); has(w.present(t), n) {
 		t.Errorf("the write %d is there, which is younger than the backup", n)

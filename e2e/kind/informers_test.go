@@ -1,0 +1,196 @@
+//go:build e2e
+
+package kind
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// followed are the resources that informers follow, each in one namespace.
+var followed = map[schema.GroupVersionResource]string{
+	{Version: "v1", Resource: "configmaps"}:                           "default",
+	{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}: "kube-node-lease",
+	{Version: "v1", Resource: "nodes"}:                                "",
+}
+
+// A follower is an informer of client-go's, of one resource at one API server.
+type follower struct {
+	what     string
+	resource string
+	informer cache.SharedIndexInformer
+	client   dynamic.ResourceInterface
+	lists    atomic.Int64 // how often it read everything
+	deleted  atomic.Int64 // how many objects it has seen go
+	// The last version of the whole collection, and how often it read everything, before a restore.
+	version, listed int64
+}
+
+// follow starts informers of all followed resources at all API servers.
+func (c *Cluster) follow(t *testing.T) []*follower {
+	t.Helper()
+	_, ca, cert, key := c.access(t)
+	var all []*follower
+	for _, m := range c.machines {
+		client, err := dynamic.NewForConfig(&rest.Config{
+			Host:            "https://" + m.address(t) + ":6443",
+			TLSClientConfig: rest.TLSClientConfig{CAData: ca, CertData: cert, KeyData: key},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for gvr, namespace := range followed {
+			f := &follower{what: gvr.Resource + " at " + string(m), resource: gvr.Resource, client: client.Resource(gvr)}
+			if namespace != "" {
+				f.client = client.Resource(gvr).Namespace(namespace)
+			}
+			f.start(t)
+			all = append(all, f)
+		}
+	}
+	for _, f := range all {
+		await(t, "the informer of "+f.what, time.Minute, func(context.Context) error {
+			if !f.informer.HasSynced() {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	return all
+}
+
+// start runs the informer until the test ends.
+func (f *follower) start(t *testing.T) {
+	t.Helper()
+	f.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o v1.ListOptions) (runtime.Object, error) {
+			list, err := f.client.List(ctx, o)
+			if err == nil {
+				f.lists.Add(1)
+			}
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o v1.ListOptions) (watch.Interface, error) {
+			return f.client.Watch(ctx, o)
+		},
+	}, &unstructured.Unstructured{}, 0, nil)
+	if _, err := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		DeleteFunc: func(any) { f.deleted.Add(1) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-over })
+	go func() { defer close(over); f.informer.RunWithContext(ctx) }()
+}
+
+// at returns the version of the collection that the informer has.
+func (f *follower) at(t *testing.T) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(f.informer.LastSyncResourceVersion(), 10, 64)
+	if err != nil {
+		t.Fatalf("the informer of %s: %v", f.what, err)
+	}
+	return n
+}
+
+// hasFollowed makes sure that the informer has read everything anew since the restore, at a version
+// above all that it has seen, and holds what the API server has.
+func (f *follower) hasFollowed(t *testing.T) {
+	t.Helper()
+	await(t, "the informer of "+f.what+" has read everything anew", 2*time.Minute, func(ctx context.Context) error {
+		if f.lists.Load() == f.listed {
+			return errors.New("it has not")
+		}
+		if v := f.at(t); v < f.version+1_000_000_000 {
+			t.Fatalf("the informer of %s was at %d, and is at %d", f.what, f.version, v)
+		}
+		list, err := f.client.List(ctx, v1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		return f.holds(list)
+	})
+}
+
+// holds compares what the informer has with a list. What is younger than the list does not count.
+func (f *follower) holds(list *unstructured.UnstructuredList) error {
+	listed, err := strconv.ParseInt(list.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return err
+	}
+	there := map[string]string{}
+	for _, o := range list.Items {
+		there[o.GetName()] = o.GetResourceVersion()
+	}
+	for _, o := range f.informer.GetStore().List() {
+		held := o.(*unstructured.Unstructured)
+		version, err := strconv.ParseInt(held.GetResourceVersion(), 10, 64)
+		if err != nil {
+			return err
+		}
+		if version > listed {
+			delete(there, held.GetName())
+			continue
+		}
+		if there[held.GetName()] != held.GetResourceVersion() {
+			return fmt.Errorf("it has %s at %s, the API server at %q", held.GetName(), held.GetResourceVersion(),
+				there[held.GetName()])
+		}
+		delete(there, held.GetName())
+	}
+	if len(there) > 0 {
+		return fmt.Errorf("it lacks %v", there)
+	}
+	return nil
+}
+
+// noted remembers where the informers are before a restore.
+func noted(t *testing.T, all []*follower) {
+	t.Helper()
+	for _, f := range all {
+		f.version, f.listed = f.at(t), f.lists.Load()
+	}
+}
+
+// nodesLive makes sure that every kubelet renews the lease of its node, and that no node and no
+// lease was taken away.
+func nodesLive(t *testing.T, all []*follower) {
+	t.Helper()
+	since := time.Now()
+	for _, f := range all {
+		if n := f.deleted.Load(); n > 0 && f.resource != "configmaps" {
+			t.Errorf("the informer of %s has seen %d of them go", f.what, n)
+		}
+	}
+	await(t, "all nodes renew their leases", time.Minute, func(context.Context) error {
+		for _, f := range all {
+			if f.resource != "leases" {
+				continue
+			}
+			for _, o := range f.informer.GetStore().List() {
+				lease := o.(*unstructured.Unstructured)
+				text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
+				if at, err := time.Parse(time.RFC3339, text); err != nil || at.Before(since) {
+					return fmt.Errorf("%s: that of %s was renewed at %q (%v)", f.what, lease.GetName(), text, err)
+				}
+			}
+		}
+		return nil
+	})
+}
