@@ -322,14 +322,14 @@ var reasonDocs = []ReasonDoc{
 	{TakingOver,
 		"The existing etcd-manager has run this cluster, and the daemons have not agreed yet to coordinate it. They do " +
 			"when each voter's node, and each other known one, runs this etcd-manager and answers, and when for some time " +
-			"no daemon of the existing one was heard. Until then each node runs its member, and nobody changes members, " +
-			"takes backups, or carries requests out.",
+			"no daemon of the existing one was heard. Until then each node runs its member, and nobody changes members " +
+			"or carries requests out. Backups go on: where the existing one takes none, a node takes them of its member.",
 		"Exchange the image on the machines in the text. Where the existing etcd-manager is gone everywhere, wait: about a " +
 			"minute and a quarter, with the default of --discovery-poll-interval."},
 	{ExistingDaemon,
 		"A daemon of the existing etcd-manager has called a node lately, or answers at an address that discovery tells " +
 			"of. It may change members, so this one does not; nor does it begin a restore, or change the etcd version. " +
-			"Backups are taken where there is a coordinator.",
+			"Backups go on: where nobody coordinates yet and the existing one takes none, a node takes them of its member.",
 		"Exchange the image on the machines in the text, or stop the daemon there. One that was stopped counts for a " +
 			"minute and a quarter more, with the default of --discovery-poll-interval. The text says which node heard it: " +
 			"where there is none, stop that node's daemon, and find out who called it."},

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -32,7 +33,7 @@ func ruleTakeOver(l *view) (Operation, verdict) {
 	}
 	rec := l.takenOver()
 	if !l.readyToTakeOver(rec) {
-		return nil, stop
+		return l.backUpAlone(), stop
 	}
 	if rec == nil {
 		return &IncarnationCreate{
@@ -106,6 +107,39 @@ func (l *view) startedVoters() []cluster.InitialMember {
 	}
 	sortInitialMembers(list)
 	return list
+}
+
+// backUpAlone takes the periodic backup where nobody can hold a lease yet and the existing
+// tool takes none: each daemon by itself, of its own member. That of the first source takes it
+// when it is due, that of each further one an interval later, if there still is none; and all
+// of them another interval later where a voter's node does not answer. A daemon of the
+// existing tool may be there, and take it, where one without a member does not.
+func (l *view) backUpAlone() Operation {
+	if !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || l.obs.BackingUp != "" {
+		return nil
+	}
+	sources, _ := l.sources()
+	late := slices.Index(sources, l.obs.Observer)
+	if late < 0 {
+		return nil
+	}
+	if slices.ContainsFunc(l.voters, func(m cluster.Member) bool {
+		n := l.nodeOf(m)
+		return !neverStarted(m) && (n == nil || !n.Reachable)
+	}) {
+		late++
+	}
+	last := l.obs.Since.Add(-l.policy.BackupInterval)
+	if b := l.newest(); b != nil {
+		last = b.At
+	}
+	if l.age(last) < time.Duration(late+1)*l.policy.BackupInterval {
+		return nil
+	}
+	if op := (&BackupTake{Node: l.obs.Observer, Reason: "interval"}); !l.failing(op) {
+		return op
+	}
+	return nil
 }
 
 // readyToTakeOver reports whether all is there that a takeover needs, with a hold if not.

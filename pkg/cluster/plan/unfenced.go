@@ -14,7 +14,7 @@ import (
 // decides between two daemons, as it does when a cluster is bootstrapped; and each
 // node holds the recovery of the lease voters to what etcd's quorum tells it. So it does
 // with a cluster that is taken over from the existing etcd-manager, in which nobody could
-// hold a lease yet.
+// hold a lease yet; such a one each daemon backs up by itself.
 func Unfenced(obs cluster.Observation, op Operation) bool {
 	switch op := op.(type) {
 	case *RestoreSwitch:
@@ -30,6 +30,8 @@ func Unfenced(obs cluster.Observation, op Operation) bool {
 		return newView(cluster.Spec{}, obs).unclaimed()
 	case *LeaseVotersRecover:
 		return newView(cluster.Spec{}, obs).declaredLost() != nil
+	case *BackupTake:
+		return op.Node == obs.Observer && newView(cluster.Spec{}, obs).unclaimed()
 	case *RequestClose:
 		return op.Outcome == OutcomeRefused && leaseVotersLost(obs)
 	}

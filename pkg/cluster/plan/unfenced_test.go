@@ -7,9 +7,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// TestUnfenced tells when a step of a restore may be done by a daemon that does
-// not hold the lease: only where an operator has declared so many lease voters to be
-// gone that nobody can, and nothing contradicts it.
+// TestUnfenced tells when a step may be done by a daemon that does not hold the lease: one
+// of a restore only where an operator has declared so many lease voters to be gone that
+// nobody can, and nothing contradicts it; a backup where nobody can hold one yet.
 func TestUnfenced(t *testing.T) {
 	const lost = "cluster a b c\nleader none\nmember a down=1h\nnode b down\nmember b down=1h\nnode c down\nmember c " +
 		"down=1h\nbackup age=1h\n"
@@ -26,6 +26,11 @@ func TestUnfenced(t *testing.T) {
 		{"one that is not called lost is unreachable", lost + "node z down\nrequest r1 kind=restore backup=1h lost=b,c",
 			stage, false},
 		{"a cluster that has a leader", lost + "leader a\nrequest r1 kind=restore backup=1h lost=b,c", stage, false},
+		{"a backup of one's own where nobody can hold a lease yet", "cluster a b c\nbare\nnode a blank\nnode b blank\nnode c blank",
+			"backup take --node=a --reason=interval", true},
+		{"a backup of another's", "cluster a b c\nbare\nnode a blank\nnode b blank\nnode c blank",
+			"backup take --node=b --reason=interval", false},
+		{"a backup under a lease", "cluster a b c", "backup take --node=a --reason=interval", false},
 		{"another step", lost + "request r1 kind=restore backup=1h lost=b,c",
 			"data discard --node=a --name=x --expect-at=2026-11-20T11:00:00Z", false},
 	}
