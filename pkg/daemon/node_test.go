@@ -151,6 +151,14 @@ func TestWithoutATermOnlyABootstrapIsTaken(t *testing.T) {
 	if s.disk().Prepared != nil {
 		t.Error("it was carried out all the same")
 	}
+	// A backup is taken without a term where the node itself has planned it.
+	backup := &plan.BackupTake{Node: "a", Reason: "interval"}
+	if err := s.entitled(t.Context(), order(0, "b", backup)); !errors.As(err, &stale) {
+		t.Errorf("another's order of a backup: %v", err)
+	}
+	if err := s.Execute(t.Context(), order(0, "a", backup)); err == nil || errors.As(err, &stale) {
+		t.Errorf("its own backup, without a store: %v", err)
+	}
 }
 
 func TestTermsOnlyGrow(t *testing.T) {
