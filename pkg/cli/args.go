@@ -73,11 +73,43 @@ func Known(cmd *cobra.Command, args []string) error {
 	}
 	e := &UsageError{Text: fmt.Sprintf("unknown command %q for %s", args[0], cmd.CommandPath()),
 		Next: cmd.CommandPath() + " --help"}
-	cmd.SuggestionsMinimumDistance = max(2, cmd.SuggestionsMinimumDistance)
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		e.Next = "did you mean " + cmd.CommandPath() + " " + near[0] + "?"
+	if near := nearestCommand(args[0], cmd.Commands()); near != "" {
+		e.Next = "did you mean " + cmd.CommandPath() + " " + near + "?"
 	}
 	return e
+}
+
+// nearestCommand returns the visible command that was meant by word, "" if none is alike: one that
+// is spelled like it or begins with it, or whose last word is ("backups" of list-backups).
+func nearestCommand(word string, commands []*cobra.Command) string {
+	var names, lasts []string
+	command := map[string]string{}
+	for _, c := range commands {
+		if !c.IsAvailableCommand() {
+			continue
+		}
+		for _, name := range slices.Concat([]string{c.Name()}, c.Aliases, c.SuggestFor) {
+			names, command[name] = append(names, name), c.Name()
+		}
+		if _, last, ok := strings.Cut(c.Name(), "-"); ok {
+			if command[last] == "" {
+				lasts, command[last] = append(lasts, last), c.Name()
+			} else if !slices.Contains(names, last) {
+				command[last] += " or " + c.Name()
+			}
+		}
+	}
+	for _, known := range [][]string{names, lasts} {
+		if near := spelling.Nearest(word, known); near != "" {
+			return command[near]
+		}
+		for _, name := range known {
+			if strings.HasPrefix(name, word) {
+				return command[name]
+			}
+		}
+	}
+	return ""
 }
 
 // flagError makes usage errors of what is wrong with flags.

@@ -191,13 +191,25 @@ func printHelp(w io.Writer, cmd *cobra.Command, all bool) {
 		fmt.Fprintf(w, "\nAlso called:\n  %s\n", strings.Join(cmd.Aliases, ", "))
 	}
 	if cmd.HasExample() {
-		fmt.Fprintf(w, "\nExamples:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
+		fmt.Fprintf(w, "\nExamples:\n%s\n", examples(cmd))
 	}
 	printCommands(w, cmd)
 	printFlags(w, cmd, all)
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nHelp for a command: %s COMMAND --help\n", cmd.CommandPath())
 	}
+}
+
+// examples returns the examples of cmd as lines that can be pasted: a command that several programs
+// have does not know under which it stands.
+func examples(cmd *cobra.Command) string {
+	lines := strings.Split(strings.TrimRight(cmd.Example, "\n"), "\n")
+	for i, line := range lines {
+		if rest, ok := strings.CutPrefix(line, "  "+cmd.Name()+" "); ok && cmd.HasParent() {
+			lines[i] = "  " + cmd.CommandPath() + " " + rest
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Sentence makes a sentence of a command's short text.

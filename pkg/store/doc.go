@@ -17,7 +17,9 @@
 //	control/orders-damaged/NODE           a node's list of orders that could not be read, set aside
 //	control/status                        what the coordinator last published
 //	control/revision                      the highest revision ever reached
-//	control/closed/<name>                how a request or command ended
+//	control/closed/<name>                 how a request or command ended
+//	control/changed                       written with each change, so that one request finds all
+//	control/conditional-write             a trial of what the store does with create-if-absent
 //
 // The first five are formats of the existing etcd-manager, which ignores the others.
 //

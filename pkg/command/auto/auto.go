@@ -80,6 +80,7 @@ func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.R
 	flags.Lookup("bind-address").Usage = "IP `address` to listen on and to announce (default: that of the " +
 		"default route)"
 	flags.Lookup("name").Usage = "`name` of this machine and of its member (default: the host name)"
+	flags.Lookup("cluster-name").Usage = "`name` of the etcd cluster"
 	clientPort := flags.Uint16("client-port", 2379, "etcd's port for clients")
 	peerPort := flags.Uint16("peer-port", 2380, "etcd's port for its peers")
 	for _, name := range hidden {

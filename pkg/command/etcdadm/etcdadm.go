@@ -81,9 +81,9 @@ func newTree(open Opener, find func() ([]daemons.Daemon, error), parts ...*cobra
 		Use:   "etcdadm",
 		Short: "run etcd: make, grow, fix, back up and check a cluster",
 		Long: `etcdadm runs etcd on machines: it makes a cluster, adds and removes members, issues certificates, and shows the
-state of it all. The commands of the first group work on the machine that they run on. Those of the last two
-groups are for a cluster that etcd-manager runs: every change that the daemon can make is one of them.
-"etcdadm plan" prints the steps that lead to the spec, and "sh -e" can run them.
+state of it all. The commands of the first group work on the machine that they run on. "Showing and planning" and
+"Operations" are for a cluster that etcd-manager runs: every change that the daemon can make is one of
+the operations. "etcdadm plan" prints the steps that lead to the spec, and "sh -e" can run them.
 
 Flags that describe the machine's etcd, or say where the daemons are, can also be set in the environment:
 --bind-address as ETCDADM_BIND_ADDRESS, and so on.
@@ -105,7 +105,6 @@ Exit codes:
 	)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddCommand(parts...)
-	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(t.connected(t.observeCommand()), t.connected(t.planCommand()), t.statusCommand(),
 		t.connected(t.dashboardCommand()), versionCommand(t.out))
 	t.addUpgradePlan(root)

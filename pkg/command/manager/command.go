@@ -39,7 +39,7 @@ func Command(run Run) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Short:         "run one member of an etcd cluster, and manage the cluster together with the other daemons",
-		Args:          cobra.NoArgs,
+		Args:          cli.Known,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {

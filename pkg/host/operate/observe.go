@@ -59,20 +59,7 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 		wg.Go(func() { obs.Local = m.local(ctx) })
 		alone := goal.SkipRemoveMember || goal.Action == machine.Reset && obs.Record.Action == machine.Reset
 		if (!one || phase.Network || m.versionOpen && goal.Phase == "install") && !alone {
-			// A machine that leaves may know addresses that are others' by now.
-			known := cluster.ClusterID(0)
-			if goal.Action == machine.Reset && len(m.o.Endpoints) == 0 {
-				known = m.data().ClusterID
-			}
-			if goal.Action == machine.Join && goal.Phase == "health" {
-				known = m.data().ClusterID
-			}
-			wg.Go(func() {
-				obs.Remote = m.remote(ctx, endpoints, known)
-				if goal.Action == machine.Join {
-					obs.Remote.Learner = m.watchLearner(ctx, obs.Remote, time.Now())
-				}
-			})
+			wg.Go(func() { obs.Remote = m.others(ctx, goal, endpoints) })
 		}
 	}
 	wg.Wait()
@@ -91,6 +78,21 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 		obs.Remote.Compared = m.compare(ctx, obs.Remote)
 	}
 	return obs, ctx.Err()
+}
+
+// others observes the cluster at its endpoints. A machine that leaves may know addresses that are
+// others' by now.
+func (m *Machine) others(ctx context.Context, goal machine.Goal, endpoints []string) machine.Remote {
+	known := cluster.ClusterID(0)
+	if goal.Action == machine.Reset && len(m.o.Endpoints) == 0 ||
+		goal.Action == machine.Join && goal.Phase == "health" {
+		known = m.data().ClusterID
+	}
+	remote := m.remote(ctx, endpoints, known)
+	if goal.Action == machine.Join {
+		remote.Learner = m.watchLearner(ctx, remote, time.Now())
+	}
+	return remote
 }
 
 // managed returns the data directory of an etcd-manager that has a member to

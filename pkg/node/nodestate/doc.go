@@ -6,6 +6,7 @@
 //	state                 the same assignment, as the existing etcd-manager writes and reads it
 //	myid                  the node's name, where nothing else names it
 //	data/<token>/         etcd's data directory of one incarnation
+//	restore/<token>/      data that was restored and waits for the record that decides on it
 //	data-trashcan/<name>/ data that was set aside
 //	pki/<token>/          key pairs of one incarnation's member
 //
