@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	_ "time/tzdata" // as the programs of Kubernetes have it, for the time zones of CronJobs
 
 	"github.com/spf13/cobra"
 	"k8s.io/component-base/cli"
