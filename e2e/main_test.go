@@ -14,6 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/e2e/standin"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
 // The versions of etcd that the tests run.
@@ -26,7 +27,10 @@ var programs struct {
 
 func TestMain(m *testing.M) {
 	if standin.Wanted() {
-		standin.OnHost()
+		if err := standin.OnHost(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(volumes.HostExecFailed)
+		}
 		fmt.Fprintln(os.Stderr, standin.Run(context.Background(), os.Args[1:]))
 		os.Exit(1)
 	}

@@ -87,10 +87,11 @@ func (o *options) mount(ctx context.Context) error {
 	return nil
 }
 
-// OnHost becomes a command of the host, where the process was started for that.
-func OnHost() {
+// OnHost becomes a command of the host, where the process was started for that. It returns
+// where it was not, and with an error where that failed.
+func OnHost() error {
 	if len(os.Args) > 1 && os.Args[1] == volumes.HostExecCommand {
-		fmt.Fprintln(os.Stderr, volumes.HostExec(os.Args[2:]))
-		os.Exit(volumes.HostExecFailed)
+		return volumes.HostExec(os.Args[2:])
 	}
+	return nil
 }
