@@ -3,6 +3,7 @@ package etcdbin
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -72,8 +73,7 @@ func (e *NotFoundError) Hint() string {
 // Find returns the binaries of version, from the first place that has etcd.
 // The error is a [*NotFoundError] if there is none.
 func (f Finder) Find(version etcdversion.Version) (Binaries, error) {
-	places := f.places(version)
-	for _, dir := range places {
+	for dir := range f.places(version) {
 		if etcd := executable(dir, "etcd"); etcd != "" {
 			return Binaries{
 				Version: version,
@@ -84,28 +84,37 @@ func (f Finder) Find(version etcdversion.Version) (Binaries, error) {
 			}, nil
 		}
 	}
-	return Binaries{}, &NotFoundError{Version: version, Places: places}
+	return Binaries{}, &NotFoundError{Version: version, Places: slices.Collect(f.places(version))}
 }
 
 // Versions returns the versions that [Finder.Find] finds, ascending. It goes by
 // the names of directories and runs nothing. Directories that cannot be read
 // have none.
 func (f Finder) Versions() []etcdversion.Version {
-	found := map[etcdversion.Version]bool{}
+	var versions []etcdversion.Version
+	for _, b := range f.All() {
+		versions = append(versions, b.Version)
+	}
+	return versions
+}
+
+// All returns what [Finder.Find] finds for each of [Finder.Versions], each looked for once.
+func (f Finder) All() []Binaries {
+	found := map[etcdversion.Version]Binaries{}
 	for _, parent := range f.parents() {
 		// What cannot be listed is as good as absent: Find would not find it.
 		entries, _ := os.ReadDir(parent)
 		for _, e := range entries {
 			v, ok := versionOf(e.Name())
-			if !ok || found[v] {
+			if _, known := found[v]; !ok || known {
 				continue
 			}
-			if _, err := f.Find(v); err == nil {
-				found[v] = true
+			if bin, err := f.Find(v); err == nil {
+				found[v] = bin
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(found), etcdversion.Version.Compare)
+	return slices.SortedFunc(maps.Values(found), func(a, b Binaries) int { return a.Version.Compare(b.Version) })
 }
 
 // parents are the directories below which versions are.
@@ -118,17 +127,17 @@ func (f Finder) parents() []string {
 	return append(dirs, opt)
 }
 
-func (f Finder) places(v etcdversion.Version) []string {
-	name := "etcd-v" + v.String()
-	var places []string
-	for _, d := range f.parents() {
-		places = append(places,
-			filepath.Join(d, name),
-			filepath.Join(d, name, "usr/local/bin"),
-			filepath.Join(d, name+archSuffix),
-			filepath.Join(d, v.String()))
+// places are the directories that a version may be in, in order.
+func (f Finder) places(v etcdversion.Version) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		name := "etcd-v" + v.String()
+		for _, d := range f.parents() {
+			if !yield(filepath.Join(d, name)) || !yield(filepath.Join(d, name, "usr/local/bin")) ||
+				!yield(filepath.Join(d, name+archSuffix)) || !yield(filepath.Join(d, v.String())) {
+				return
+			}
+		}
 	}
-	return places
 }
 
 const archSuffix = "-linux-" + runtime.GOARCH

@@ -128,8 +128,11 @@ func TestVersionsAreSortedAndWithoutDuplicates(t *testing.T) {
 	install(t, root, "opt", "etcd-v3.6.9", "a file, not a directory", 0o755)
 	f := Finder{Dirs: []string{filepath.Join(root, "d"), filepath.Join(root, "missing")}, Opt: filepath.Join(root, "opt")}
 	var got []string
-	for _, v := range f.Versions() {
+	for i, v := range f.Versions() {
 		got = append(got, v.String())
+		if bin, err := f.Find(v); err != nil || f.All()[i] != bin {
+			t.Errorf("%s is %+v of all, %+v (%v) alone", v, f.All()[i], bin, err)
+		}
 	}
 	want := []string{"3.4.13", "3.5.9", "3.5.35", "3.6.16", "3.7.0"}
 	if !slices.Equal(got, want) {

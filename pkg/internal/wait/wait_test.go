@@ -21,5 +21,11 @@ func TestFor(t *testing.T) {
 		if err := For(ctx, time.Minute); !errors.Is(err, reason) || time.Since(begin) != time.Second {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
+		c := make(chan struct{}, 1)
+		time.AfterFunc(time.Second, func() { c <- struct{}{} })
+		begin = time.Now()
+		if err := Until(t.Context(), time.Minute, c); err != nil || time.Since(begin) != time.Second {
+			t.Errorf("after %s: %v", time.Since(begin), err)
+		}
 	})
 }

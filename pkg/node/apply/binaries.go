@@ -50,11 +50,8 @@ func (w *binaryWatch) of(ctx context.Context, f etcdbin.Finder, now time.Time) (
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ask := map[binaryID]string{}
-	for _, v := range f.Versions() {
-		bin, err := f.Find(v)
-		if err != nil {
-			continue
-		}
+	for _, bin := range f.All() {
+		v := bin.Version
 		id, ok := identify(bin.Etcd)
 		p, asked := w.known[id]
 		if ok && (!asked || p.err != nil && now.Sub(p.at) >= probePeriod) {

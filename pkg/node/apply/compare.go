@@ -250,9 +250,10 @@ func (l *Local) compareLoop(ctx context.Context) {
 			pid, pause = now, firstCompare
 			settled, next = false, time.Time{}
 		}
+		var changed <-chan struct{}
 		switch {
 		case pid == 0:
-			pause = min(2*pause, compareTick)
+			pause, changed = min(2*pause, compareTick), l.o.Proc.Changed()
 		case !settled:
 			var c comparison
 			if c, settled = l.compareAt(ctx, 0); settled && l.o.Proc.Status().PID == pid {
@@ -263,13 +264,13 @@ func (l *Local) compareLoop(ctx context.Context) {
 			kept = compaction{done: c.compacted}
 			pause = max(min(2*pause, lastCompare), dutyCycle*c.took)
 		default:
-			if now := time.Now(); now.After(next) {
+			if now := time.Now(); !now.Before(next) {
 				next = now.Add(comparePeriod)
 				l.compareCompacted(ctx, &kept)
 			}
-			pause = compareTick
+			pause, changed = time.Until(next), l.o.Proc.Changed()
 		}
-		_ = wait.For(ctx, pause)
+		_ = wait.Until(ctx, pause, changed)
 	}
 }
 

@@ -140,6 +140,8 @@ type Local struct {
 	serving atomic.Pointer[[]string]
 	// recorded is the member as etcd has it on record, nil where it has not told yet.
 	recorded atomic.Pointer[cluster.Member]
+	// work wakes Watch.
+	work chan struct{}
 	// files is the key material of the member that was started last.
 	files  atomic.Pointer[etcdconf.TLS]
 	reader diskReader
@@ -159,7 +161,7 @@ func NewLocal(o LocalOptions) *Local {
 	if o.examine == nil {
 		o.examine = hazards.Examine
 	}
-	l := &Local{o: o, semaphore: make(chan struct{}, 1), sizes: sizes{
+	l := &Local{o: o, semaphore: make(chan struct{}, 1), work: make(chan struct{}, 1), sizes: sizes{
 		of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{},
 	}}
 	l.reader.timeout = o.diskTimeout

@@ -29,6 +29,7 @@ func (l *Local) Boot(ctx context.Context) error {
 	l.resumeStaging(ctx, s)
 	err := l.boot(ctx, s)
 	l.lacking.Store(errors.As(err, new(*etcdbin.NotFoundError)))
+	l.wakeWatch()
 	return err
 }
 
@@ -261,6 +262,7 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 		l.files.Store(m.TLS)
 	}
 	l.serving.Store(&m.URLs.Peer)
+	l.wakeWatch()
 	compared, err := etcdconf.Env(m)
 	if err != nil {
 		return etcdproc.Config{}, err

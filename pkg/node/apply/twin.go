@@ -21,7 +21,8 @@ const (
 	twinTimeout = 2 * time.Second
 	// heartbeat is etcd's default, with which a follower answers its leader.
 	heartbeat = 100 * time.Millisecond
-	// twinTick is how often a member that runs is compared with etcd's record of it.
+	// twinTick is how often it is tried to find out who runs the member, while etcd's record
+	// of it and the node differ.
 	twinTick = time.Second
 )
 
@@ -209,7 +210,7 @@ func (l *Local) Watch(ctx context.Context) error {
 		defer close(done)
 		l.watch.Run(ctx)
 	}()
-	for wait.For(ctx, twinTick) == nil {
+	for l.awaitWork(ctx) == nil {
 		if err := l.replaced(ctx); err != nil {
 			return err
 		}
@@ -220,18 +221,51 @@ func (l *Local) Watch(ctx context.Context) error {
 	return nil
 }
 
+// awaitWork returns a tick after there is something for Watch to do: a daemon at rest does
+// not wake up to find that there is nothing.
+func (l *Local) awaitWork(ctx context.Context) error {
+	for !l.lacking.Load() && l.elsewhere() == nil {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.work:
+		}
+	}
+	return wait.For(ctx, twinTick)
+}
+
+// wakeWatch has Watch see what has changed.
+func (l *Local) wakeWatch() {
+	select {
+	case l.work <- struct{}{}:
+	default:
+	}
+}
+
 // remember keeps how etcd has the member on record.
 func (l *Local) remember(r *cluster.Report) {
 	if i := slices.IndexFunc(r.Members, func(m cluster.Member) bool { return m.ID == r.ID }); i >= 0 {
 		l.recorded.Store(&r.Members[i])
+		if l.elsewhere() != nil {
+			l.wakeWatch()
+		}
 	}
+}
+
+// elsewhere returns etcd's record of the member where that is not where this node has it.
+func (l *Local) elsewhere() *cluster.Member {
+	record, serving := l.recorded.Load(), l.serving.Load()
+	if record == nil || serving == nil || cluster.SharePeerURL(record.PeerURLs, l.o.URLs.Peer) ||
+		cluster.SharePeerURL(record.PeerURLs, *serving) {
+		return nil
+	}
+	return record
 }
 
 // replaced stops the member if etcd looks for it elsewhere, and it answers there.
 func (l *Local) replaced(ctx context.Context) error {
-	record, serving := l.recorded.Load(), l.serving.Load()
-	if record == nil || serving == nil || cluster.SharePeerURL(record.PeerURLs, l.o.URLs.Peer) ||
-		cluster.SharePeerURL(record.PeerURLs, *serving) {
+	record := l.elsewhere()
+	if record == nil {
 		return nil
 	}
 	peer, err := l.peer()

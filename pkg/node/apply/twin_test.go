@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // tells is an etcd that says where a member is: at its own address, if at is empty.
@@ -172,5 +173,31 @@ func TestAMemberThatHasMovedIsStopped(t *testing.T) {
 				t.Error("the watch goes on")
 			}
 		})
+	}
+}
+
+// The watch sleeps while etcd and the node agree on where the member is, and wakes up for a
+// report that says something else.
+func TestTheWatchWakesUpForARecordThatMoves(t *testing.T) {
+	there := tells(7, "")
+	t.Cleanup(there.Close)
+	state, err := nodestate.Open(t.TempDir(), nodestate.Self{Name: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLocal(LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}, Proc: runs(t), Now: time.Now,
+		State: state})
+	l.serving.Store(&[]string{home})
+	at := func(url string) {
+		l.remember(&cluster.Report{ID: 7, Members: []cluster.Member{{ID: 7, PeerURLs: []string{url}}}})
+	}
+	at(home)
+	l.wakeWatch()
+	watched := make(chan error, 1)
+	go func() { watched <- l.Watch(t.Context()) }()
+	testwait.Until(t, "a watch that sleeps", func() bool { return len(l.work) == 0 })
+	at(there.URL)
+	if twin := new(TwinError); !errors.As(<-watched, &twin) || l.o.Proc.Status().State == cluster.ProcessRunning {
+		t.Error("the member goes on")
 	}
 }
