@@ -1,6 +1,8 @@
 package standin
 
 import (
+	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -102,26 +104,33 @@ func (m *machine) Backup(ctx context.Context, spec existing.Spec) (string, error
 }
 
 // prune keeps all backups of the last hour, the first one of each hour of the last week,
-// and the first one of each day of the last two years.
+// and the first one of each day of the last two years. What has no time in its name stays,
+// and so do the directories.
 func prune(store string, now time.Time) error {
 	metas, err := filepath.Glob(filepath.Join(store, "*", "_etcd_backup.meta"))
 	if err != nil {
 		return err
 	}
 	slices.Sort(metas)
-	kept := map[time.Time]bool{}
+	kept := map[string]bool{}
 	for _, meta := range metas {
-		name, _, _ := strings.Cut(filepath.Base(filepath.Dir(meta)), "Z-")
-		at, err := time.Parse(time.RFC3339, name+"Z")
-		if err != nil || now.Sub(at) < time.Hour {
+		dir := filepath.Dir(meta)
+		name, _, ok := strings.Cut(filepath.Base(dir), "Z-")
+		if ok {
+			name += "Z"
+		}
+		at, err := time.Parse(time.RFC3339, name)
+		age := now.Sub(at)
+		if err != nil || age < time.Hour {
 			continue
 		}
-		slot := at.Truncate(24 * time.Hour)
-		if now.Sub(at) < 7*24*time.Hour {
-			slot = at.Truncate(time.Hour)
+		slot := at.UTC().Format(time.DateOnly)
+		if age < week {
+			slot = at.UTC().Format("2006-01-02T15")
 		}
-		if kept[slot] || now.Sub(at) > 2*365*24*time.Hour {
-			if err := os.RemoveAll(filepath.Dir(meta)); err != nil {
+		if kept[slot] || age >= 2*365*24*time.Hour {
+			err := errors.Join(os.Remove(meta), os.Remove(filepath.Join(dir, "etcd.backup.gz")))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
@@ -129,6 +138,8 @@ func prune(store string, now time.Time) error {
 	}
 	return nil
 }
+
+const week = 7 * 24 * time.Hour
 
 // A specFile is a spec as the store has it.
 type specFile struct {
@@ -142,8 +153,10 @@ func (f specFile) spec() existing.Spec {
 
 // A command is a request to restore.
 type command struct {
-	path, backup string
-	spec         existing.Spec
+	path   string
+	at     int64
+	backup string
+	spec   existing.Spec
 }
 
 func readCommands(store string) (list []command, err error) {
@@ -151,26 +164,29 @@ func readCommands(store string) (list []command, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(paths)
 	for _, path := range paths {
 		b, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		var f struct {
+			Timestamp     int64 `json:"timestamp,string"`
 			RestoreBackup struct {
 				ClusterSpec specFile
 				Backup      string
 			}
 		}
-		if err == nil {
-			err = json.Unmarshal(b, &f)
+		if err == nil { // a field that it does not know is an error
+			d := json.NewDecoder(bytes.NewReader(b))
+			d.DisallowUnknownFields()
+			err = d.Decode(&f)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		spec := f.RestoreBackup.ClusterSpec.spec()
-		list = append(list, command{path, f.RestoreBackup.Backup, spec})
+		list = append(list, command{path, f.Timestamp, f.RestoreBackup.Backup, spec})
 	}
+	slices.SortStableFunc(list, func(a, b command) int { return cmp.Compare(a.at, b.at) })
 	return list, nil
 }

@@ -16,6 +16,7 @@ import (
 // A hostsFile is /etc/hosts with a block of its own, which has the nodes that the leader
 // named, and of the others those that discovery tells of.
 type hostsFile struct {
+	path       string
 	mu         sync.Mutex
 	begin, end string
 	found, led map[string]string // name to address
@@ -23,6 +24,7 @@ type hostsFile struct {
 
 func (h *hostsFile) of(o options) {
 	key := fmt.Sprintf("host entries managed by etcd-manager[%s]", o.cluster)
+	h.path = "/etc/hosts"
 	h.begin, h.end = "# Begin "+key+" - do not edit\n", "# End "+key+"\n"
 	h.find(o)
 }
@@ -33,7 +35,9 @@ func (h *hostsFile) find(o options) {
 	defer h.mu.Unlock()
 	h.found = map[string]string{}
 	for name, address := range o.places.known() {
-		h.found[o.host(name)], _, _ = net.SplitHostPort(address)
+		if host, _, _ := net.SplitHostPort(address); net.ParseIP(host) != nil {
+			h.found[o.host(name)] = host
+		}
 	}
 }
 
@@ -54,8 +58,11 @@ func ownHosts() error {
 	return nil
 }
 
-// tell takes what a leader tells.
+// tell takes what a leader tells, unless that is nothing.
 func (h *hostsFile) tell(addresses map[string]string) {
+	if len(addresses) == 0 {
+		return
+	}
 	h.mu.Lock()
 	h.led = map[string]string{}
 	for name, address := range addresses {
@@ -70,19 +77,27 @@ func (h *hostsFile) tell(addresses map[string]string) {
 func (h *hostsFile) write() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	old, err := os.ReadFile("/etc/hosts")
+	old, err := os.ReadFile(h.path)
 	if err != nil {
 		return err
 	}
 	all := maps.Clone(h.found)
 	maps.Copy(all, h.led)
+	byAddress := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		byAddress[all[name]] = append(byAddress[all[name]], name)
+	}
 	var lines []string
-	for name, address := range all {
-		lines = append(lines, address+"\t"+name+"\n")
+	for address, names := range byAddress {
+		lines = append(lines, address+"\t"+strings.Join(names, " ")+"\n")
 	}
 	slices.Sort(lines)
 	kept := string(old)
-	if before, rest, ok := strings.Cut(kept, h.begin); ok {
+	for {
+		before, rest, ok := strings.Cut(kept, h.begin)
+		if !ok {
+			break
+		}
 		_, after, _ := strings.Cut(rest, h.end)
 		kept = before + after
 	}
@@ -90,5 +105,5 @@ func (h *hostsFile) write() error {
 	if bytes.Equal(now, old) {
 		return nil
 	}
-	return os.WriteFile("/etc/hosts", now, 0o644)
+	return os.WriteFile(h.path, now, 0o644)
 }

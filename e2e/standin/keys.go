@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -25,20 +26,33 @@ type authority struct {
 	pem  []byte
 }
 
+// readAuthority reads a bundle, and issues with the first certificate that has the key.
 func readAuthority(dir, name string) (*authority, error) {
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key"))
+	bundle, err := os.ReadFile(filepath.Join(dir, name+".crt"))
 	if err != nil {
 		return nil, err
 	}
-	a := &authority{cert: pair.Leaf, pool: x509.NewCertPool()}
-	var ok bool
-	if a.key, ok = pair.PrivateKey.(*rsa.PrivateKey); !ok {
-		return nil, fmt.Errorf("unexpected private key type in %s: %T", name, pair.PrivateKey)
-	}
-	if a.pem, err = os.ReadFile(filepath.Join(dir, name+".crt")); err != nil {
+	key, err := os.ReadFile(filepath.Join(dir, name+".key"))
+	if err != nil {
 		return nil, err
 	}
-	a.pool.AppendCertsFromPEM(a.pem)
+	a := &authority{pool: x509.NewCertPool(), pem: bundle}
+	a.pool.AppendCertsFromPEM(bundle)
+	for rest := bundle; a.cert == nil; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil, fmt.Errorf("did not find certificate for private key %s", name)
+		}
+		pair, err := tls.X509KeyPair(pem.EncodeToMemory(block), key)
+		if err != nil {
+			continue
+		}
+		a.cert = pair.Leaf
+		var ok bool
+		if a.key, ok = pair.PrivateKey.(*rsa.PrivateKey); !ok {
+			return nil, fmt.Errorf("unexpected private key type in %s: %T", name, pair.PrivateKey)
+		}
+	}
 	return a, nil
 }
 
@@ -59,7 +73,7 @@ func readKey(path string) (*rsa.PrivateKey, error) {
 }
 
 // pair issues a certificate for what is at path.key, which is made where it is missing.
-func (a *authority) pair(path, name string, hosts []string) (tls.Certificate, error) {
+func (a *authority) pair(path, name string, hosts []string, use ...x509.ExtKeyUsage) (tls.Certificate, error) {
 	key, err := readKey(path + ".key")
 	if err != nil {
 		return tls.Certificate{}, err
@@ -72,7 +86,7 @@ func (a *authority) pair(path, name string, hosts []string) (tls.Certificate, er
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore,
 		NotAfter:    time.Now().Add(2 * 365 * 24 * time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: use,
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {
@@ -102,24 +116,29 @@ func (a *authority) pair(path, name string, hosts []string) (tls.Certificate, er
 // issue issues the certificates of the member, and returns their directory.
 func (m *machine) issue(token string) (string, error) {
 	dir := filepath.Join(m.o.data, "pki", token)
-	var names []string
 	n := m.own()
-	for _, u := range append(n.Client, n.Peer...) {
-		names = append(names, hostOf(u))
+	var peers, clients []string
+	for _, u := range n.Peer {
+		peers = append(peers, hostOf(u))
 	}
-	names = append(names, n.Name, "127.0.0.1", "::1")
-	for _, role := range []struct{ ca, dir, file string }{
-		{"etcd-peers-ca", "peers", "me"}, {"etcd-clients-ca", "clients", "server"},
+	for _, u := range n.Client {
+		clients = append(clients, hostOf(u))
+	}
+	always := []string{n.Name, "127.0.0.1", "::1"}
+	for _, role := range []struct {
+		ca, dir, file string
+		names         []string
+	}{
+		{"etcd-peers-ca", "peers", "me", slices.Concat(always, peers, []string{m.o.address})},
+		{"etcd-clients-ca", "clients", "server", slices.Concat(always, clients, peers)},
 	} {
 		ca, err := readAuthority(m.o.pki, role.ca)
 		if err != nil {
 			return "", err
 		}
-		hosts := names
-		if role.dir == "peers" {
-			hosts = append([]string{m.o.address}, names...)
-		}
-		if _, err := ca.pair(filepath.Join(dir, role.dir, role.file), n.Name, hosts); err != nil {
+		_, err = ca.pair(filepath.Join(dir, role.dir, role.file), n.Name, role.names,
+			x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth)
+		if err != nil {
 			return "", err
 		}
 		if err := os.WriteFile(filepath.Join(dir, role.dir, "ca.crt"), ca.pem, 0o644); err != nil {

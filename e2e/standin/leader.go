@@ -65,15 +65,21 @@ func (c *controller) round(ctx context.Context, l existing.Leader) error {
 	if err != nil {
 		return err
 	}
-	c.broadcast(ctx, v)
-	if c.spec == nil {
-		return c.refresh()
+	if err := c.broadcast(ctx, v, v.leader.Acknowledged, v.configured()); err != nil {
+		log.Printf("tell the others of the members: %v", err)
 	}
-	if _, err := os.Stat(c.marker()); errors.Is(err, fs.ErrNotExist) {
-		if err := c.create(ctx, v, *c.spec); err != nil {
+	isNew, err := c.isNew()
+	if err != nil {
+		return err
+	}
+	if isNew {
+		if err := c.begin(ctx, v); err != nil || c.spec == nil {
 			return err
 		}
 		return write(c.marker(), fmt.Appendf(nil, `{"timestamp":%d}`, time.Now().UnixNano()))
+	}
+	if c.spec == nil {
+		return nil
 	}
 	if len(c.commands) > 0 {
 		return c.restore(ctx, v, c.commands[0])
@@ -81,7 +87,33 @@ func (c *controller) round(ctx context.Context, l existing.Leader) error {
 	if len(v.members) > 0 {
 		c.backUp(ctx, v)
 	}
+	if _, err := c.m.binary(c.spec.Version, "etcd"); err != nil {
+		return fmt.Errorf("can't act as leader for unknown etcd version: %w", err)
+	}
 	return c.membership(ctx, v)
+}
+
+// isNew says whether the store has no marker. An empty one is an error.
+func (c *controller) isNew() (bool, error) {
+	b, err := os.ReadFile(c.marker())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err == nil && len(b) == 0:
+		err = errors.New("the marker is empty")
+	}
+	return false, err
+}
+
+// begin makes a new cluster, if there is a spec, whatever is there.
+func (c *controller) begin(ctx context.Context, v *view) error {
+	if err := c.refresh(); err != nil || c.spec == nil {
+		return err
+	}
+	if _, err := c.m.binary(c.spec.Version, "etcd"); err != nil {
+		return err
+	}
+	return c.create(ctx, v, *c.spec)
 }
 
 func quorum(n int) int { return n/2 + 1 }
@@ -129,7 +161,7 @@ func (c *controller) look(ctx context.Context, l existing.Leader) (*view, error)
 	}
 	for _, m := range v.members {
 		urls := m.ClientURLs
-		if i, ok := v.infos[m.Name]; ok && i.State.Token != "" {
+		if i, ok := v.infos[m.Name]; ok {
 			urls = urlsOf(i)
 		}
 		_, err := c.list(ctx, urls)
@@ -223,14 +255,14 @@ func clientTLS(o options) (*tls.Config, error) {
 }
 
 // broadcast tells all daemons where the members are.
-func (c *controller) broadcast(ctx context.Context, v *view) {
+func (c *controller) broadcast(ctx context.Context, v *view, to, members []string) error {
 	addresses, at := map[string]string{}, c.m.o.places.known()
-	for _, name := range v.configured() {
+	for _, name := range members {
 		addresses[c.m.o.host(name)] = at[name]
 	}
-	for _, name := range v.leader.Acknowledged {
-		if err := v.leader.Hosts(ctx, name, addresses); err != nil {
-			log.Printf("tell %s of the members: %v", name, err)
-		}
+	var errs []error
+	for _, name := range to {
+		errs = append(errs, v.leader.Hosts(ctx, name, addresses))
 	}
+	return errors.Join(errs...)
 }

@@ -68,7 +68,7 @@ func (m *machine) own() existing.Node {
 	return n
 }
 
-// watch starts the member where it does not run, again and again.
+// watch looks again and again, and starts the member where it does not run.
 func (m *machine) watch(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		m.mu.Lock()
@@ -77,19 +77,10 @@ func (m *machine) watch(ctx context.Context, every time.Duration) {
 				log.Printf("start etcd: %v", err)
 			}
 		}
-		exited := m.exited
 		m.mu.Unlock()
-		if exited == nil {
-			exited = make(chan struct{})
-		}
-		select {
-		case <-exited:
-		case <-time.After(every):
-		}
-		// One that dies at once is not started in a tight loop.
 		select {
 		case <-ctx.Done():
-		case <-time.After(every / 10):
+		case <-time.After(every):
 		}
 	}
 }
@@ -118,6 +109,7 @@ func (m *machine) start() error {
 	if err != nil {
 		return err
 	}
+	log.Printf("start etcd %s", m.state.Version)
 	cmd := exec.Command(binary)
 	cmd.Env, cmd.Stdout, cmd.Stderr = env, os.Stdout, os.Stderr
 	if err := testchild.Start(cmd); err != nil {
@@ -160,14 +152,22 @@ func (m *machine) environment() ([]string, error) {
 		"LISTEN_PEER_URLS=" + everywhere(n.Peer[0]), "INITIAL_ADVERTISE_PEER_URLS=" + n.Peer[0],
 		"LISTEN_CLIENT_URLS=" + everywhere(client), "ADVERTISE_CLIENT_URLS=" + client,
 		"INITIAL_CLUSTER_STATE=" + phase, "INITIAL_CLUSTER_TOKEN=" + m.state.Token,
-		"INITIAL_CLUSTER=" + strings.Join(initial, ","), "STRICT_RECONFIG_CHECK=true",
+		"INITIAL_CLUSTER=" + strings.Join(initial, ","), "STRICT_RECONFIG_CHECK=true", "LISTEN_METRICS_URLS=",
 		"CLIENT_CERT_AUTH=true", "TRUSTED_CA_FILE=" + pki + "/clients/ca.crt",
 		"CERT_FILE=" + pki + "/clients/server.crt", "KEY_FILE=" + pki + "/clients/server.key",
 		"PEER_CLIENT_CERT_AUTH=true", "PEER_TRUSTED_CA_FILE=" + pki + "/peers/ca.crt",
 		"PEER_CERT_FILE=" + pki + "/peers/me.crt", "PEER_KEY_FILE=" + pki + "/peers/me.key",
 	}
+	if strings.HasPrefix(strings.TrimPrefix(m.state.Version, "v"), "3.5.") {
+		env = append(env, "EXPERIMENTAL_INITIAL_CORRUPT_CHECK=true")
+	}
 	for i := range env {
 		env[i] = "ETCD_" + env[i]
+	}
+	for _, own := range os.Environ() { // of two with one name the last one holds
+		if strings.HasPrefix(own, "ETCD_") {
+			env = append(env, own)
+		}
 	}
 	return env, nil
 }
@@ -185,8 +185,9 @@ func (m *machine) stop() {
 func (m *machine) Info() existing.Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	empty := m.state.Token == "" && !m.holds("data", "data-trashcan")
-	return existing.Info{Node: m.own(), State: m.state, DiskEmpty: empty}
+	_, err := os.Stat(filepath.Join(m.o.data, "state"))
+	empty := errors.Is(err, fs.ErrNotExist) && !m.holds("data", "data-trashcan")
+	return existing.Info{Node: m.o.node(), State: m.state, DiskEmpty: empty}
 }
 
 // holds says that one of the directories has something in it.
@@ -207,19 +208,23 @@ func (m *machine) Hosts(addresses map[string]string) { m.hosts.tell(addresses) }
 func (m *machine) Join(j existing.Join) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if j.Phase == existing.CancelPrepare {
+	if time.Now().After(m.until) {
+		m.prepared = ""
+	}
+	other := m.prepared != "" && m.prepared != j.Token
+	switch {
+	case j.Phase == existing.CancelPrepare && !other:
 		m.prepared = ""
 		return nil
-	}
-	if j.Phase == existing.Prepare {
-		if m.runs() || m.prepared != "" && time.Now().Before(m.until) {
-			return errors.New("etcd runs, or another cluster is prepared")
+	case other || j.Phase == existing.Prepare && m.runs():
+		return errors.New("etcd runs, or another cluster is prepared")
+	case j.Phase == existing.Prepare:
+		if _, err := m.binary(j.Version, "etcd"); err != nil {
+			return err
 		}
 		m.prepared, m.until = j.Token, time.Now().Add(time.Minute)
-		_, err := m.binary(j.Version, "etcd")
-		return err
-	}
-	if m.prepared != j.Token || time.Now().After(m.until) {
+		return nil
+	case m.prepared == "":
 		return fmt.Errorf("%s is not prepared", j.Token)
 	}
 	m.prepared = ""
@@ -239,7 +244,13 @@ func (m *machine) Join(j existing.Join) error {
 func (m *machine) Reconfigure(version string, quarantined bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.state.Token == "" {
+		return errors.New("there is no member")
+	}
 	if version != "" {
+		if _, err := m.binary(version, "etcd"); err != nil {
+			return err
+		}
 		m.state.Version = version
 	}
 	m.state.Quarantined = quarantined
@@ -254,6 +265,9 @@ func (m *machine) Reconfigure(version string, quarantined bool) error {
 func (m *machine) StopEtcd() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.state.Token == "" {
+		return errors.New("there is no member")
+	}
 	m.stop()
 	from := m.dataDir()
 	aside := filepath.Join(m.o.data, "data-trashcan", m.state.Token)
@@ -261,5 +275,8 @@ func (m *machine) StopEtcd() error {
 	if err := m.state.Write(m.o.data); err != nil {
 		return err
 	}
-	return errors.Join(os.MkdirAll(filepath.Dir(aside), 0o755), os.Rename(from, aside))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(aside), 0o755), os.Rename(from, aside)); err != nil {
+		log.Printf("set %s aside: %v", from, err)
+	}
+	return nil
 }

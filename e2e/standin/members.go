@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"log"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/testing/existing"
@@ -19,7 +21,7 @@ import (
 // create makes a new cluster of those that are there, and sets aside what they have.
 func (c *controller) create(ctx context.Context, v *view, spec existing.Spec) error {
 	names := v.leader.Acknowledged
-	if len(names) < quorum(spec.Count) || len(names) < spec.Count && quorum(len(names)) != quorum(spec.Count) {
+	if !enough(len(names), spec.Count) {
 		return fmt.Errorf("%d daemons are too few for a cluster of %d", len(names), spec.Count)
 	}
 	for _, name := range v.configured() {
@@ -35,6 +37,9 @@ func (c *controller) create(ctx context.Context, v *view, spec existing.Spec) er
 		j.Nodes = append(j.Nodes, v.infos[name].Node)
 	}
 	log.Printf("a new cluster %s of %v", j.Token, names)
+	if err := c.broadcast(ctx, v, v.leader.Acknowledged, names); err != nil {
+		return err
+	}
 	for _, phase := range []byte{existing.Prepare, existing.InitialCluster} {
 		j.Phase = phase
 		for _, name := range names {
@@ -44,6 +49,12 @@ func (c *controller) create(ctx context.Context, v *view, spec existing.Spec) er
 		}
 	}
 	return c.writeSpec(spec)
+}
+
+// enough says whether a cluster is made of those that are there: of all, or of one less
+// where that has the same quorum.
+func enough(there, count int) bool {
+	return there >= count || there >= quorum(count) && quorum(there) == quorum(count)
 }
 
 func (c *controller) writeSpec(spec existing.Spec) error {
@@ -57,12 +68,10 @@ func (c *controller) writeSpec(spec existing.Spec) error {
 // membership does the first thing that is to be done to the members.
 func (c *controller) membership(ctx context.Context, v *view) error {
 	acked, configured := len(v.leader.Acknowledged), v.configured()
-	for _, name := range configured {
-		if !v.infos[name].State.Quarantined || v.well() < quorum(c.spec.Count) || acked < quorum(c.spec.Count) {
-			continue
-		}
+	closed, enough := v.quarantined(), min(acked, v.well()) >= quorum(c.spec.Count)
+	if closed > 0 && (enough || closed < len(configured)) {
 		for _, name := range configured {
-			if err := v.leader.Reconfigure(ctx, name, "", false); err != nil {
+			if err := v.leader.Reconfigure(ctx, name, "", !enough); err != nil {
 				return err
 			}
 		}
@@ -70,13 +79,42 @@ func (c *controller) membership(ctx context.Context, v *view) error {
 	}
 	switch {
 	case len(v.members) == 0:
-		return errors.New("etcd has 0 members registered")
+		return errors.Join(c.refresh(), errors.New("etcd has 0 members registered"))
 	case len(v.members) < c.spec.Count && acked >= quorum(len(v.members)):
 		return c.add(ctx, v)
 	case len(configured) > c.spec.Count && acked >= quorum(len(configured)):
 		return c.remove(ctx, v)
 	case len(v.members) == c.spec.Count:
-		return c.replace(ctx, v)
+		if done, err := c.replace(ctx, v); done || err != nil {
+			return err
+		}
+	}
+	return c.updateURLs(ctx, v)
+}
+
+// quarantined returns how many members are closed to clients.
+func (v *view) quarantined() (n int) {
+	for _, name := range v.configured() {
+		if v.infos[name].State.Quarantined {
+			n++
+		}
+	}
+	return n
+}
+
+// updateURLs has the peer URLs on record follow the flags of their machine, one member in
+// a round.
+func (c *controller) updateURLs(ctx context.Context, v *view) error {
+	for _, m := range v.members {
+		i, there := v.infos[m.Name]
+		if !there || slices.Equal(m.PeerURLs, i.Node.Peer) {
+			continue
+		}
+		log.Printf("the peer URLs of %s are %v", m.Name, i.Node.Peer)
+		return c.with(ctx, urlsOf(i), func(ctx context.Context, client *clientv3.Client) error {
+			_, err := client.MemberUpdate(ctx, m.ID, i.Node.Peer)
+			return err
+		})
 	}
 	return nil
 }
@@ -106,6 +144,9 @@ func (c *controller) add(ctx context.Context, v *view) error {
 		log.Printf("add %s", name)
 		if err := c.change(ctx, v, func(ctx context.Context, client *clientv3.Client) error {
 			_, err := client.MemberAdd(ctx, i.Node.Peer)
+			if errors.Is(err, rpctypes.ErrMemberExist) || errors.Is(err, rpctypes.ErrPeerURLExist) {
+				err = nil
+			}
 			return err
 		}); err != nil {
 			j.Phase = existing.CancelPrepare
@@ -150,18 +191,27 @@ func (c *controller) drop(ctx context.Context, v *view, m *clientv3.Member) erro
 	})
 }
 
-// replace removes the member of a machine whose disk is empty; it is added again then.
-func (c *controller) replace(ctx context.Context, v *view) error {
+// replace removes the member of the one machine whose disk is empty, once it has not been
+// healthy for a minute; it is added again then.
+func (c *controller) replace(ctx context.Context, v *view) (bool, error) {
+	var empty []string
+	for name, i := range v.infos {
+		if i.DiskEmpty {
+			empty = append(empty, name)
+		}
+	}
+	if len(empty) != 1 || c.spec.Count < 3 || v.quarantined() > 0 || v.well() < quorum(len(v.members)) {
+		return false, nil
+	}
 	for _, m := range v.members {
-		i, there := v.infos[m.Name]
 		gone := time.Since(c.healthyAt[m.ID]) > 6*c.every
-		if !there || !i.DiskEmpty || v.healthy[m.Name] || !gone || c.spec.Count < 3 || v.well() < quorum(len(v.members)) {
+		if m.Name != empty[0] || v.healthy[m.Name] || !gone {
 			continue
 		}
 		if err := c.forced(ctx, v); err != nil {
-			return err
+			return false, err
 		}
-		return c.drop(ctx, v, m)
+		return true, c.drop(ctx, v, m)
 	}
-	return nil
+	return false, nil
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
 
-// restore makes a new cluster and has a backup's keys written into it, one by one.
+// restore makes a new cluster and has a backup's keys written into it, one by one, through
+// a member that was healthy before: where none was, the next round makes one more cluster.
 func (c *controller) restore(ctx context.Context, v *view, r command) error {
 	if r.spec.Count == 0 {
 		r.spec = *c.spec
@@ -27,16 +28,17 @@ func (c *controller) restore(ctx context.Context, v *view, r command) error {
 	if err := c.create(ctx, v, r.spec); err != nil {
 		return err
 	}
-	var errs []error
 	for _, name := range slices.Backward(v.configured()) {
-		err := v.leader.Restore(ctx, name, r.backup)
-		if err == nil {
-			log.Printf("%s is restored", r.backup)
-			return errors.Join(c.writeSpec(r.spec), os.Remove(r.path), c.refresh())
+		if !v.healthy[name] {
+			continue
 		}
-		errs = append(errs, err)
+		if err := v.leader.Restore(ctx, name, r.backup); err != nil {
+			return err
+		}
+		log.Printf("%s is restored", r.backup)
+		return errors.Join(c.writeSpec(r.spec), os.Remove(r.path), c.refresh())
 	}
-	return errors.Join(append(errs, errors.New("nobody restores"))...)
+	return errors.New("unable to find peer on which to run restore operation")
 }
 
 // Restore writes a backup's keys into the member: no leases, and other revisions.

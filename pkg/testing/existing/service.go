@@ -123,7 +123,7 @@ func (d *Daemon) info() []byte {
 func (d *Daemon) led(header []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if string(field(header, 1)) != d.token || string(field(header, 2)) != d.o.Cluster {
+	if d.token == "" || string(field(header, 1)) != d.token || string(field(header, 2)) != d.o.Cluster {
 		return fmt.Errorf("the caller is not the leader of %s that was accepted last", d.o.Cluster)
 	}
 	return nil
