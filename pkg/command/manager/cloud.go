@@ -57,7 +57,7 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 	// instead stops a rolling update.
 	c.DataDir, err = volumes.Again(ctx, log, "the volume cannot be mounted yet", mountPause, waiting,
 		func(ctx context.Context) (string, error) {
-			dir, err := host.Mount(ctx, v, log, waiting)
+			dir, err := f.mount(ctx, host, v, log, waiting)
 			if err != nil {
 				err = fmt.Errorf("volume %s: %w", v.ID, err)
 			}
@@ -71,6 +71,15 @@ func (f *flags) cloudVolume(ctx context.Context, c *daemon.Config, factory volum
 	}
 	c.Lookup = lookupNodes(p, f.grpcPort)
 	return nil
+}
+
+// mount mounts a volume, or does what a test has put in its place.
+func (f *flags) mount(ctx context.Context, host volumes.Host, v volumes.Volume, log *slog.Logger,
+	waiting func(string)) (string, error) {
+	if f.mounting != nil {
+		return f.mounting(host, v)
+	}
+	return host.Mount(ctx, v, log, waiting)
 }
 
 // mountPause is the longest time between two tries to mount a volume, externalPause that

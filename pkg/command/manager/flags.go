@@ -14,6 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 )
 
 // flags are the values of the command line.
@@ -38,6 +39,8 @@ type flags struct {
 	backupFresh                                 time.Duration
 	backups                                     backupFlags
 	verbosity                                   *int
+	// mounting is what a test does instead of mounting a volume, nil otherwise.
+	mounting func(volumes.Host, volumes.Volume) (string, error)
 }
 
 func (f *flags) add(fs *pflag.FlagSet) {

@@ -17,7 +17,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
-	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
 )
 
@@ -45,13 +44,7 @@ func (f *fake) serve(t *testing.T) *provider {
 	cfg := aws.Config{
 		Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "session"), HTTPClient: s.Client(),
 	}
-	o := volumes.Options{
-		ClusterName: "etcd", NameTag: "k8s.io/etcd/main",
-		Tags: []string{
-			"kubernetes.io/cluster/prod.example.com=owned", "k8s.io/etcd/main", "k8s.io/role/control-plane=1",
-		},
-	}
-	return open(o, cfg, imds.NewFromConfig(cfg, func(o *imds.Options) { o.Endpoint = s.URL }), s.URL+"/ec2")
+	return open(volumestest.KopsOptions("aws"), cfg, imds.NewFromConfig(cfg, func(o *imds.Options) { o.Endpoint = s.URL }), s.URL+"/ec2")
 }
 
 func (f *fake) token(w http.ResponseWriter, r *http.Request) {

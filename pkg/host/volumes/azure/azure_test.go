@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -86,12 +85,7 @@ func (f *fake) serve(t *testing.T) *provider {
 	o.Cloud = cloud.Configuration{Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
 		cloud.ResourceManager: {Endpoint: s.URL, Audience: "https://management.test"},
 	}}
-	v := volumes.Options{
-		ClusterName: "etcd", NameTag: "k8s.io_etcd_main", Log: slog.New(slog.DiscardHandler),
-		Tags: []string{
-			"kubernetes.io_cluster_prod.example.com=owned", "k8s.io_etcd_main", "k8s.io_role_control-plane=1",
-		},
-	}
+	v := volumestest.KopsOptions("azure")
 	return &provider{
 		Options: v, tags: volumes.ParseTags(v.Tags, "="), metadata: s.URL + "/metadata/instance", local: s.Client(),
 		connect: func(cloud.Configuration) (*arm.Client, error) { return arm.NewClient("test", "v0.0.1", key{}, o) },

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -58,10 +57,7 @@ func (f *fake) serve(t *testing.T) *provider {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	f.url = s.URL
-	p, err := open(t.Context(), volumes.Options{
-		ClusterName: "etcd", NameTag: "etcdCluster-main", Log: slog.New(slog.DiscardHandler),
-		Tags: []string{"KubernetesCluster=prod-example-com", "k8s-index"},
-	}, "token", s.URL+"/metadata", s.Client(), godo.SetBaseURL(s.URL))
+	p, err := open(t.Context(), volumestest.KopsOptions("do"), "token", s.URL+"/metadata", s.Client(), godo.SetBaseURL(s.URL))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -81,10 +80,7 @@ func (f *fake) serve(t *testing.T) *provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(volumes.Options{
-		ClusterName: "etcd", NameTag: "k8s-io-etcd-main", Log: slog.New(slog.DiscardHandler),
-		Tags: []string{"k8s-io-cluster-name=prod-example-com", "k8s-io-etcd-main", "k8s-io-role-master=master"},
-	}, metadata.NewClient(&http.Client{Transport: here{u}}), option.WithEndpoint(s.URL+"/compute/v1/"),
+	return open(volumestest.KopsOptions("gce"), metadata.NewClient(&http.Client{Transport: here{u}}), option.WithEndpoint(s.URL+"/compute/v1/"),
 		option.WithHTTPClient(s.Client()))
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -63,11 +62,7 @@ func (f *fake) serve(t *testing.T) *provider {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	return open(volumes.Options{
-		ClusterName: "etcd", Log: slog.New(slog.DiscardHandler),
-		Tags:    []string{"kops.k8s.io/cluster=prod.example.com", "kops.k8s.io/volume-role=main"},
-		NameTag: "kops.k8s.io/instance-group=control-plane-a",
-	}, s.URL+"/metadata", s.Client(), hcloud.WithToken("token"), hcloud.WithEndpoint(s.URL+"/v1"))
+	return open(volumestest.KopsOptions("hetzner"), s.URL+"/metadata", s.Client(), hcloud.WithToken("token"), hcloud.WithEndpoint(s.URL+"/v1"))
 }
 
 func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }

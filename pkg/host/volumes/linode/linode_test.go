@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -80,12 +79,8 @@ func (f *fake) serve(t *testing.T) *provider {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return &provider{
-		Options: volumes.Options{
-			ClusterName: "etcd", Log: slog.New(slog.DiscardHandler), NameTag: group + "a",
-			// Flags may have either sign.
-			Tags: []string{"kops.k8s.io/cluster:prod-example-com", "kops.k8s.io/volume-role=main"},
-		},
-		api: api{s.URL + "/v4", "token", s.Client()}, metadata: s.URL + "/metadata", local: s.Client(),
+		Options: volumestest.KopsOptions("linode"),
+		api:     api{s.URL + "/v4", "token", s.Client()}, metadata: s.URL + "/metadata", local: s.Client(),
 	}
 }
 
@@ -301,6 +296,18 @@ func TestRefusalsAreTold(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), `"reason"`) ||
 		strings.Contains(err.Error(), "token") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Key and value may be divided by either sign, in flags and on volumes.
+func TestFlagsMayHaveEitherSign(t *testing.T) {
+	self := machineOf(1, "us-east")
+	d := diskOf(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "us-east"})
+	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}
+	p := (&fake{t: t, w: w}).serve(t)
+	p.Tags = []string{"kops.k8s.io/cluster:prod-example-com", "kops.k8s.io/volume-role=main"}
+	if found, err := p.Find(t.Context()); err != nil || len(found) != 1 {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

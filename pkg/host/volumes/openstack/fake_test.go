@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -105,10 +104,7 @@ func (f *fake) open(t *testing.T, o volumes.Options, change ...string) *provider
 }
 
 func options() volumes.Options {
-	return volumes.Options{
-		ClusterName: "etcd", NameTag: "k8s.io/etcd/main", Log: slog.New(slog.DiscardHandler),
-		Tags: []string{"KubernetesCluster=prod.example.com", "k8s.io/etcd/main", "k8s.io/role/control-plane=1"},
-	}
+	return volumestest.KopsOptions("openstack")
 }
 
 func send(w http.ResponseWriter, answer any) { _ = json.NewEncoder(w).Encode(answer) }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -74,13 +73,7 @@ func (f *fake) serve(t *testing.T) *provider {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	p, err := open(volumes.Options{
-		ClusterName: "etcd", Log: slog.New(slog.DiscardHandler), NameTag: group + "a",
-		Tags: []string{
-			"noprefix=kops.k8s.io/cluster=prod.example.com", "noprefix=kops.k8s.io/etcd=main",
-			"noprefix=kops.k8s.io/role=ControlPlane",
-		},
-	}, s.URL, []string{"http://127.0.0.1:1", s.URL + "/metadata"}, s.Client())
+	p, err := open(volumestest.KopsOptions("scaleway"), s.URL, []string{"http://127.0.0.1:1", s.URL + "/metadata"}, s.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

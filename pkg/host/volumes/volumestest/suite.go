@@ -150,6 +150,15 @@ func Run(t *testing.T, c Cloud) {
 			s.address()
 			s.acquire(d, 1)
 		},
+		"metadata is slow": func(s *stage) {
+			d := s.disk(Place{Member: "a"}, "")
+			s.w.Slow = 2 * time.Second
+			s.address()
+			s.acquire(d, 1)
+			if slices.ContainsFunc(s.told, func(why string) bool { return why != "" }) {
+				s.t.Errorf("told %q", s.told)
+			}
+		},
 		"an attachment without an answer is no reason for another": func(s *stage) {
 			d := s.disk(Place{Member: "a"}, "")
 			s.w.Lost = 1

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 )
 
 // A Disk is a volume of the world.
@@ -42,6 +43,8 @@ type World struct {
 	// Throttled is how many of the next calls are refused as too many, Silent how
 	// many of the next questions for metadata have no answer.
 	Throttled, Silent int
+	// Slow is how long each answer of metadata takes.
+	Slow time.Duration
 	// BeforeAttach is called before a disk is attached to Self.
 	BeforeAttach func(d *Disk)
 	// Lost is how many of the next attachments are made without an answer.
@@ -76,8 +79,9 @@ func (w *World) Call() bool {
 	return true
 }
 
-// Metadata says whether a question for metadata is answered.
+// Metadata says whether a question for metadata is answered, when it is.
 func (w *World) Metadata() bool {
+	time.Sleep(w.Slow)
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	if w.Silent > 0 {
