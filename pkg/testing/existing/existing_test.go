@@ -145,7 +145,9 @@ func TestALeadershipBeginsAndEnds(t *testing.T) {
 		}
 	})
 	tokens := map[string]bool{}
-	for i, want := range []struct{ own, acts bool }{{true, false}, {true, true}, {false, false}, {true, false}, {true, true}} {
+	for i, want := range []struct{ own, acts bool }{
+		{true, false}, {true, true}, {false, false}, {true, false}, {true, true},
+	} {
 		if i == 2 {
 			d.see("b")
 		}

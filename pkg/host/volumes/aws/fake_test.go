@@ -44,7 +44,8 @@ func (f *fake) serve(t *testing.T) *provider {
 	cfg := aws.Config{
 		Credentials: credentials.NewStaticCredentialsProvider("key", "secret", "session"), HTTPClient: s.Client(),
 	}
-	return open(volumestest.KopsOptions("aws"), cfg, imds.NewFromConfig(cfg, func(o *imds.Options) { o.Endpoint = s.URL }), s.URL+"/ec2")
+	o := volumestest.KopsOptions("aws")
+	return open(o, cfg, imds.NewFromConfig(cfg, func(o *imds.Options) { o.Endpoint = s.URL }), s.URL+"/ec2")
 }
 
 func (f *fake) token(w http.ResponseWriter, r *http.Request) {

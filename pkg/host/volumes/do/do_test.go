@@ -57,7 +57,8 @@ func (f *fake) serve(t *testing.T) *provider {
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	f.url = s.URL
-	p, err := open(t.Context(), volumestest.KopsOptions("do"), "token", s.URL+"/metadata", s.Client(), godo.SetBaseURL(s.URL))
+	o := volumestest.KopsOptions("do")
+	p, err := open(t.Context(), o, "token", s.URL+"/metadata", s.Client(), godo.SetBaseURL(s.URL))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,8 @@ func (f *fake) serve(t *testing.T) *provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return open(volumestest.KopsOptions("gce"), metadata.NewClient(&http.Client{Transport: here{u}}), option.WithEndpoint(s.URL+"/compute/v1/"),
+	o := volumestest.KopsOptions("gce")
+	return open(o, metadata.NewClient(&http.Client{Transport: here{u}}), option.WithEndpoint(s.URL+"/compute/v1/"),
 		option.WithHTTPClient(s.Client()))
 }
 

@@ -62,7 +62,8 @@ func (f *fake) serve(t *testing.T) *provider {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	return open(volumestest.KopsOptions("hetzner"), s.URL+"/metadata", s.Client(), hcloud.WithToken("token"), hcloud.WithEndpoint(s.URL+"/v1"))
+	o := volumestest.KopsOptions("hetzner")
+	return open(o, s.URL+"/metadata", s.Client(), hcloud.WithToken("token"), hcloud.WithEndpoint(s.URL+"/v1"))
 }
 
 func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }

@@ -73,7 +73,8 @@ func (f *fake) serve(t *testing.T) *provider {
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
-	p, err := open(volumestest.KopsOptions("scaleway"), s.URL, []string{"http://127.0.0.1:1", s.URL + "/metadata"}, s.Client())
+	metadata := []string{"http://127.0.0.1:1", s.URL + "/metadata"}
+	p, err := open(volumestest.KopsOptions("scaleway"), s.URL, metadata, s.Client())
 	if err != nil {
 		t.Fatal(err)
 	}

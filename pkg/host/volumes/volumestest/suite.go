@@ -150,15 +150,7 @@ func Run(t *testing.T, c Cloud) {
 			s.address()
 			s.acquire(d, 1)
 		},
-		"metadata is slow": func(s *stage) {
-			d := s.disk(Place{Member: "a"}, "")
-			s.w.Slow = 2 * time.Second
-			s.address()
-			s.acquire(d, 1)
-			if slices.ContainsFunc(s.told, func(why string) bool { return why != "" }) {
-				s.t.Errorf("told %q", s.told)
-			}
-		},
+		"metadata is slow": (*stage).slow,
 		"an attachment without an answer is no reason for another": func(s *stage) {
 			d := s.disk(Place{Member: "a"}, "")
 			s.w.Lost = 1
@@ -192,6 +184,16 @@ func (s *stage) acquireOneOf(all ...*Disk) {
 	slices.Sort(want)
 	if !slices.Equal(machines, want) || s.w.attached != 1 {
 		s.t.Errorf("attached to %q, %d attachments; want %q", machines, s.w.attached, want)
+	}
+}
+
+func (s *stage) slow() {
+	d := s.disk(Place{Member: "a"}, "")
+	s.w.Slow = 2 * time.Second
+	s.address()
+	s.acquire(d, 1)
+	if slices.ContainsFunc(s.told, func(why string) bool { return why != "" }) {
+		s.t.Errorf("told %q", s.told)
 	}
 }
 
