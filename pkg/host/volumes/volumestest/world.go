@@ -81,7 +81,7 @@ func (w *World) Call() bool {
 
 // Metadata says whether a question for metadata is answered, when it is.
 func (w *World) Metadata() bool {
-	time.Sleep(w.Slow)
+	<-time.After(w.Slow)
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	if w.Silent > 0 {
