@@ -146,7 +146,7 @@ func TestASpareWithASmallDisk(t *testing.T) {
 	c.SetSpec(3, v36)
 	c.Eventually(harness.Soon, "the hold names c", func(context.Context) error {
 		text := c.WaitHold(harness.Soon, "no-spare")
-		if !strings.Contains(text, "c has ") || !strings.Contains(text, "MB free and needs ") {
+		if !strings.Contains(text, "c has ") || !strings.Contains(text, "MiB free and needs ") {
 			return fmt.Errorf("it says: %s", text)
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// A voter that was promoted behind the daemons' backs is not recorded as an
+// A voter that was promoted behind the daemons' backs is not recorded as a
 // lease voter, and one of the two that are is lost for good: etcd serves, and nobody
 // can coordinate. The hold says what to do, and that ends it.
 func TestLeaseVotersThatAreLostAreRecovered(t *testing.T) {

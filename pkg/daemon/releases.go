@@ -77,7 +77,7 @@ func (d *Daemon) fetchRelease(ctx context.Context, v etcdversion.Version) error 
 
 func (d *Daemon) installRelease(ctx context.Context, v etcdversion.Version) error {
 	if free, err := hostfs.FreeBytes(d.c.DataDir); err == nil && free < releaseRoom {
-		return fmt.Errorf("%s has %d MB free, and %d MB are needed", d.c.DataDir, free>>20, releaseRoom>>20)
+		return fmt.Errorf("%s has %d MiB free, and %d MiB are needed", d.c.DataDir, free>>20, releaseRoom>>20)
 	}
 	digests, err := d.c.releaseDigests()
 	if err != nil {

@@ -92,7 +92,7 @@ const (
 	// askTimeout bounds the comparison, in which etcd reads its database twice.
 	askTimeout = 10 * time.Minute
 	// walRoom is what etcd's log takes on the disk from the start: two segments of
-	// 64 MB.
+	// 64 MiB.
 	walRoom = 160 << 20
 )
 

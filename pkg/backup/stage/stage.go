@@ -50,7 +50,7 @@ func peek(ctx context.Context, path string) (snapshot.Status, error) {
 const snapshotName = "snapshot.db"
 
 // reserve is what a restore leaves free: the write-ahead logs of a member that
-// runs on the same disk, and of the one that is made, begin with 64 MB each, and
+// runs on the same disk, and of the one that is made, begin with 64 MiB each, and
 // the database of the former may grow.
 const reserve = 256 << 20
 
@@ -188,7 +188,7 @@ func space(dir string, need int64) (int64, error) {
 		return 0, err
 	}
 	if free -= reserve; free < need || free <= 0 {
-		return 0, fmt.Errorf("%s has %d MB to spare, the restore needs %d MB", dir, max(0, free)>>20, need>>20)
+		return 0, fmt.Errorf("%s has %d MiB to spare, the restore needs %d MiB", dir, max(0, free)>>20, need>>20)
 	}
 	return free, nil
 }

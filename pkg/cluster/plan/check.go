@@ -37,24 +37,24 @@ func passing(invariant, format string, args ...any) error {
 //
 // The invariants:
 //
-//	quorum      no step of ours takes the healthy majority away; a voter that only
-//	            answers is not healthy: it serves reads through the quorum, and
-//	            its disk takes writes
-//	one-change  one membership change at a time
-//	backup      a fresh backup covers each removal of a voter and each addition
-//	fresh-disk  no voter starts on a disk that is empty but once was not
-//	live-data   data of a current member is never moved or deleted
-//	version     no member starts with another version than it ran; versions change one
-//	            member at a time, between neighbours that etcd can mix
+//	quorum       no step of ours takes the healthy majority away; a voter that only
+//	             answers is not healthy: it serves reads through the quorum, and
+//	             its disk takes writes
+//	one-change   one membership change at a time
+//	backup       a fresh backup covers each removal of a voter and each addition
+//	fresh-disk   no voter starts on a disk that is empty but once was not
+//	live-data    data of a current member is never moved or deleted
+//	version      no member starts with another version than it ran; versions change one
+//	             member at a time, between neighbours that etcd can mix
 //	bootstrap    a cluster is bootstrapped only where nothing tells of an earlier one
-//	newest      the newest backup, and the newest good one, are never deleted
-//	aged        no backup is deleted for an age that only a clock tells of
-//	aside       what a node held before its troubles began is not discarded early
-//	lease voters    the lease voters' record moves by one name at a time
-//	take-over   nobody coordinates a cluster of the existing tool before all voters' nodes
-//	            agree, and no member is changed while a daemon of it is heard
-//	restore     nothing that runs is stopped before all that replaces it is ready,
-//	            and no restored cluster begins below a revision that was seen
+//	newest       the newest backup, and the newest good one, are never deleted
+//	aged         no backup is deleted for an age that only a clock tells of
+//	aside        what a node held before its troubles began is not discarded early
+//	lease-voters the lease voters' record moves by one name at a time
+//	take-over    nobody coordinates a cluster of the existing tool before all voters' nodes
+//	             agree, and no member is changed while a daemon of it is heard
+//	restore      nothing that runs is stopped before all that replaces it is ready,
+//	             and no restored cluster begins below a revision that was seen
 func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 	if err := Validate(op); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (c checker) keeping(op Operation) error {
 	case *RestoreDiscard:
 		return c.discardStaged(op)
 	case *RequestClose:
-		return nil // a request is a spec
+		return nil // closing a request changes no member or data
 	case *DataDiscard:
 		return c.discard(op)
 	case *BackupTake, *BackupVerify, *BackupDrill:

@@ -32,9 +32,9 @@ import (
 //	foreign=prod           its daemon belongs to a cluster of that name
 //	peer=https://x:2380    the peer URLs that it serves
 //	quarantine=https://x:1 the URL on which it serves when it is closed to clients; quarantine for none
-//	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MB
+//	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MiB
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
-//	free=MB, mark=REVISION
+//	free=MiB, mark=REVISION
 //	disk=hung              writes to its disk do not end; also: good, slow, failing, pending (for 3 s)
 //	read=3s                it read its disk that long ago
 //	denied=USER            its etcd denies the daemon; denied without a certificate

@@ -137,7 +137,7 @@ var reasonDocs = []ReasonDoc{
 	{StoreNotShared,
 		"A cluster is about to be bootstrapped, a backup to be taken, or a member to be opened to clients, but the " +
 			"records of the nodes involved do not appear in the store that the coordinator reads. Each node seems to have " +
-			"a store of its own. Then the store cannot decide between two initial members, a backup would not be found, " +
+			"a store of its own. Then the store cannot decide between two bootstraps, a backup would not be found, " +
 			"and another store may have a restore for which the member was closed. Or a node has promised a bootstrap " +
 			"that may have been decided in another store.",
 		"Point every node's --backup-store to the same place. For bootstrap it is also enough to name all nodes with " +
@@ -228,7 +228,7 @@ var reasonDocs = []ReasonDoc{
 		"A node's data directory holds something that cannot be read. It is left alone.",
 		"The text says what. Fix it, or move it away by hand."},
 	{DiskFull,
-		"A node has too little free space. etcd allocates each file of its log (64 MB) in advance, and ends if it " +
+		"A node has too little free space. etcd allocates each file of its log (64 MiB) in advance, and ends if it " +
 			"cannot. So the hold comes before that: the member is not made leader, is removed first when the cluster " +
 			"shrinks, and no new member goes there. To restore a backup, a node needs room for the snapshot and for the " +
 			"database that is made from it, beside the old data. An etcd that crashes because its disk is full has lost " +

@@ -38,7 +38,7 @@ var kinds = []Kind{
 	{
 		Path: "incarnation create", Short: "write an incarnation record unless one has that number",
 		Needs: "The store can create an object only if it is absent. No record of that number with another token exists.",
-		Done:  "The record exists with this token. Of two initial members exactly one succeeds.",
+		Done:  "The record exists with this token. If two daemons try at once, exactly one succeeds.",
 		New:   func() Operation { return &IncarnationCreate{} },
 	},
 	{

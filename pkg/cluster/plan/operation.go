@@ -54,7 +54,7 @@ type MemberPrepare struct {
 }
 
 // IncarnationCreate writes an incarnation record, only if there is none of
-// that number. It decides between two initial members.
+// that number. It decides between two bootstraps.
 type IncarnationCreate struct {
 	Number  int                     `flag:"number" doc:"number of the incarnation, from 1"`
 	Token   cluster.Token           `flag:"token" doc:"cluster token of the incarnation"`

@@ -47,7 +47,7 @@ func (l *view) finishBootstrap(rec cluster.Incarnation) (op Operation, waiting b
 	var ops []Operation
 	nodes := l.notStarted(rec)
 	for _, n := range nodes {
-		// The promise was given to an initial member that lost the race. It proves as
+		// The promise was given to a candidate bootstrap that lost. It proves as
 		// well as the right one that the node has never voted, if it tells that the right
 		// one was given before: a node that has lost its disk may have promised anything
 		// since. That of a restore proves nothing of the kind: the node was a member of
@@ -136,7 +136,7 @@ func (l *view) found() Operation {
 		return nil
 	}
 	if l.obs.Store.SpecMissing {
-		// What a node remembers is a spec for another cluster.
+		// A spec that a node remembers is another cluster's: this one does not exist yet.
 		l.hold(SpecMissing, "the control store has no spec")
 		return nil
 	}

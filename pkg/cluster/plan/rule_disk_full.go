@@ -34,8 +34,8 @@ func full(n *cluster.Node) bool {
 
 // holdShort tells of a disk on which etcd will end.
 func (l *view) holdShort(n *cluster.Node) {
-	l.hold(DiskFull, "%s (%s): its disk has %d MB free, and etcd ends if it cannot allocate its next log file (%d MB, "+
-		"plus a reserve of %d MB); "+
+	l.hold(DiskFull, "%s (%s): its disk has %d MiB free, and etcd ends if it cannot allocate its next log file (%d MiB, "+
+		"plus a reserve of %d MiB); "+
 		"make room there, or start a spare node and stop this one", n.Name, n.Address, n.FreeBytes>>20, logFile>>20,
 		(logRoom-logFile)>>20)
 }

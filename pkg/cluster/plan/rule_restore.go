@@ -15,7 +15,7 @@ import (
 const aboveAll cluster.Revision = 1_000_000_000
 
 // restoreRoom is the space that a restore needs besides the snapshot and the
-// database made of it: the write-ahead log begins with 64 MB.
+// database made of it: the write-ahead log begins with 64 MiB.
 const restoreRoom = 256 << 20
 
 // ruleRestore carries out a queued restore.

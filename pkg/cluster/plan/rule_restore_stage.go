@@ -190,7 +190,7 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 	case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:
 		return because(StoreNotShared, "the record of %s is not in this store", n.Name)
 	case n.FreeBytes > 0 && n.FreeBytes < room && (n.Staged == nil || n.Staged.Request != r.Name):
-		return because(DiskFull, "%s has %d MB free, the restore needs %d MB", n.Name, n.FreeBytes>>20, room>>20)
+		return because(DiskFull, "%s has %d MiB free, the restore needs %d MiB", n.Name, n.FreeBytes>>20, room>>20)
 	}
 	if why := l.cannotStage(r, n); why != "" {
 		return because(Restoring, "%s cannot restore %s: %s", n.Name, r.Backup, why)
@@ -282,7 +282,7 @@ func progress(n *cluster.Node) string {
 	case s.Problem != "":
 		return fmt.Sprintf("%s cannot restore %s and will retry: %s", n.Name, s.Backup, s.Problem)
 	case s.Total > 0 && s.Done < s.Total:
-		return fmt.Sprintf("%s fetches %s: %d of %d MB", n.Name, s.Backup, s.Done>>20, s.Total>>20)
+		return fmt.Sprintf("%s fetches %s: %d of %d MiB", n.Name, s.Backup, s.Done>>20, s.Total>>20)
 	}
 	return fmt.Sprintf("%s makes a data directory from %s", n.Name, s.Backup)
 }

@@ -243,7 +243,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 		case n.Assigned.Quarantined:
 			l.hold(NotYet, "%s waits until %s is open to clients", change, l.called(m))
 		case n.FreeBytes > 0 && n.FreeBytes < 3*logFile:
-			l.hold(DiskFull, "%s waits: %s has %d MB free and needs %d MB", change, n.Name, n.FreeBytes>>20, 3*logFile>>20)
+			l.hold(DiskFull, "%s waits: %s has %d MiB free and needs %d MiB", change, n.Name, n.FreeBytes>>20, 3*logFile>>20)
 		}
 	}
 	spare := len(l.voters)-1 >= cluster.Quorum(len(l.voters))

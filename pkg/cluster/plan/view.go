@@ -190,7 +190,7 @@ func (l *view) lacks(n *cluster.Node, version etcdversion.Version) string {
 }
 
 // room is how much space a new member needs: the database is received beside
-// the one that is there, and grows meanwhile; and the log makes files of 64 MB
+// the one that is there, and grows meanwhile; and the log makes files of 64 MiB
 // beforehand.
 func (l *view) room() int64 {
 	var size int64
@@ -202,13 +202,13 @@ func (l *view) room() int64 {
 
 // lacksRoom says how much space a node needs, and what of it can be deleted.
 func (l *view) lacksRoom(n *cluster.Node) string {
-	text := fmt.Sprintf("%s has %d MB free and needs %d MB", n.Name, n.FreeBytes>>20, l.room()>>20)
+	text := fmt.Sprintf("%s has %d MiB free and needs %d MiB", n.Name, n.FreeBytes>>20, l.room()>>20)
 	var aside int64
 	for _, s := range n.SetAside {
 		aside += s.Bytes
 	}
 	if aside > 0 {
-		text += fmt.Sprintf("; its data-trashcan has %d MB of earlier data", aside>>20)
+		text += fmt.Sprintf("; its data-trashcan has %d MiB of earlier data", aside>>20)
 	}
 	return text
 }

@@ -28,17 +28,17 @@ func ParseDuration(s string) (time.Duration, error) {
 	if unit == 0 {
 		d, err := time.ParseDuration(s)
 		if err != nil || d < 0 {
-			return 0, fmt.Errorf("retention time %q is not a duration such as 36h, 90d or 2y", s)
+			return 0, fmt.Errorf("%q is not a duration such as 36h, 90d or 2y", s)
 		}
 		return d, nil
 	}
 	// ParseUint, so that neither sign is read.
 	n, err := strconv.ParseUint(s[:len(s)-1], 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("retention time %q is not a duration such as 36h, 90d or 2y", s)
+		return 0, fmt.Errorf("%q is not a duration such as 36h, 90d or 2y", s)
 	}
 	if n > uint64(math.MaxInt64/unit) {
-		return 0, fmt.Errorf("retention time %q is more than the 292 years that fit", s)
+		return 0, fmt.Errorf("%q is more than the 292 years that fit", s)
 	}
 	return time.Duration(n) * unit, nil
 }

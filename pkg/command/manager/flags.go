@@ -64,7 +64,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
 	fs.StringVar(&f.backupInterval, "backup-interval", "15m", "time between two backups")
 	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s",
-		"time between two observations for other nodes, once all are known")
+		"how often to look for other nodes once all are known")
 	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory with the three CAs")
 	fs.BoolVar(&f.insecure, "insecure", false, "no TLS between daemons")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "no TLS for etcd")

@@ -169,8 +169,8 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--hourly=x":     "--hourly: retention time",
-		"--daily=-1h":    "--daily: retention time",
+		"--hourly=x":     "--hourly: \"x\" is not a duration",
+		"--daily=-1h":    "--daily: \"-1h\" is not a duration",
 		"--daily=0":      "--daily must not be zero",
 		"--max-count=-1": "--max-count is -1",
 		"--max-size=big": "--max-size: \"big\" is not a size",

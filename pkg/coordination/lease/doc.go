@@ -6,7 +6,8 @@
 // or disk: [Grantor] is the node that is asked, [Candidate] the daemon that
 // asks. Both take "now" as a time.Time. Callers must pass values of time.Now
 // unchanged, so that differences use the monotonic reading; only differences
-// of one machine's clock are ever used. The package driver does the waiting.
+// of one machine's clock are ever used. Package election
+// (coordination/rpc/election) does the waiting.
 //
 // # Why two coordinators never act at the same time
 //

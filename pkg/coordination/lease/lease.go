@@ -71,7 +71,7 @@ type Request struct {
 	// TTL is how long the grant shall run from the moment it is given.
 	TTL time.Duration `json:"ttl"`
 	// LeaseVoters is the record in which the holder believes. In a campaign it has
-	// the stamp of an earlier term; afterwards it has the stamp of Term, and an
+	// the stamp of an earlier term; afterwards it has the stamp of Term, and a
 	// lease voter that grants adopts it.
 	LeaseVoters cluster.LeaseVoters `json:"leaseVoters"`
 	// Release gives the grant back.

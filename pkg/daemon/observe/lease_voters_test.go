@@ -34,7 +34,7 @@ func TestWhichLeaseVotersCount(t *testing.T) {
 		{"a promise counts once its bootstrap is recorded",
 			newWorld().incarnations("t1").node("a", promised("t1"), keeps("t1", 0, 0, "a", "b")),
 			leaseVoters("t1", 0, 0, "a", "b")},
-		{"a promise to the initial member that lost the race does not",
+		{"a promise to the bootstrap that lost does not",
 			newWorld().incarnations("t1").node("a", promised("t2"), keeps("t2", 0, 0, "a", "b")), cluster.LeaseVoters{}},
 		{"a node with neither member nor promise is no lease voter any more",
 			newWorld().incarnations("t1").node("a", keeps("t1", 1, 0, "a", "b")), cluster.LeaseVoters{}},

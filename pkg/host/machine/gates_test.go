@@ -69,7 +69,7 @@ func TestGatesOfAChangeOfTheVersion(t *testing.T) {
 			o.Remote.Members[0].Applied = 9000
 		}), "hold quorum-margin: " + change + " until b has caught up\n"},
 		{"a full disk", with(runs(a, self, c), func(o *machine.Observation) { o.Host.FreeBytes = 1 << 20 }),
-			"hold disk-full: " + change + ": b has 1 MB free and needs 192 MB\n"},
+			"hold disk-full: " + change + ": b has 1 MiB free and needs 192 MiB\n"},
 		{"data that differs", with(runs(a, self, c), func(o *machine.Observation) {
 			o.Remote.Compared = &machine.Comparison{
 				Revision: 7, Like: []cluster.NodeName{"a", "b"}, Unlike: []cluster.NodeName{"c"},
