@@ -22,7 +22,7 @@ func olderTLS(t *testing.T) {
 	h.answersTLS12()
 }
 
-// Certificates that are there, with ECDSA keys, are issued anew where this machine can do
+// Certificates that are there, with ECDSA keys, are issued again where this machine can do
 // that, and refused where it cannot. preflight says so.
 func olderTLSLater(t *testing.T) {
 	h := newMachine(t, "a", v36)
@@ -48,7 +48,7 @@ func olderTLSLater(t *testing.T) {
 	h.unmarshal(h.ran(preflightOf(rsaInit)), &report)
 	told := 0
 	for _, f := range report.Findings {
-		if f.ID == "CipherSuites" && strings.Contains(f.Text, "issued anew") {
+		if f.ID == "CipherSuites" && strings.Contains(f.Text, "issued again") {
 			told++
 		}
 	}

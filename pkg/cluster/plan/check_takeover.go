@@ -97,7 +97,7 @@ func (c checker) agreed(token cluster.Token, names []cluster.NodeName, begun fun
 		own := n.LeaseVoters
 		switch {
 		case !n.Reachable || len(n.Neighbours.Unreachable) > 0:
-			return unsafe("take-over", "of what %s does, or sees, nothing is known", n.Name)
+			return unsafe("take-over", "the state of %s is unknown", n.Name)
 		case own.Token == token && len(own.Names) > 0 && (begun == nil || !begun(own)):
 			return unsafe("take-over", "%s knows the lease voters %s", n.Name, join(own.Names))
 		case n.Assigned != nil && n.Assigned.Token != token && c.number(n.Assigned.Token) == 0:

@@ -148,7 +148,7 @@ var reasonDocs = []ReasonDoc{
 			"control/revision cannot be read, or it, a backup or a record tells of a revision so high that a cluster " +
 			"restored above it could not be backed up or restored again.",
 		"The text names the record, and what to do. Run a release that can read it, or fix it, or delete it if it " +
-			"belongs to no incarnation that ever existed. control/revision may be deleted: it is written anew from what " +
+			"belongs to no incarnation that ever existed. control/revision may be deleted: it is written again from what " +
 			"the members report."},
 	{WaitingForNodes,
 		"A cluster is to be bootstrapped, but there are too few nodes, or a known node has not answered and might " +
@@ -269,8 +269,8 @@ var reasonDocs = []ReasonDoc{
 	{PeerUnreachable,
 		"A node does not reach the peer port of another voter that serves. Two voters that talk to a third one only " +
 			"cannot go on without it, though all three look healthy. No member is promoted, removed or stopped as long as " +
-			"that would leave no leader that reaches a majority. A learner that the leader does not reach gets no " +
-			"entries: another voter that reaches it is made the leader.",
+			"that would leave no leader that reaches a majority. A learner that the leader does not reach " +
+			"receives no log entries: another voter that reaches it is made the leader.",
 		"Open the peer port of the second machine in the text for the first one: a firewall, a security group, a " +
 			"route. The text has the error of the last try; it is tried again every few seconds."},
 	{AccessDenied,

@@ -137,7 +137,7 @@ type MemberStart struct {
 	Version etcdversion.Version     `flag:"version" doc:"etcd version to run"`
 	Peers   []cluster.InitialMember `flag:"peer" doc:"member of the cluster, NAME=PEER-URL,PEER-URL (repeatable)"`
 	// AcceptData is for a person: it forgets what a comparison found against the
-	// member's data. The member is compared anew.
+	// member's data. The member is compared again.
 	AcceptData cluster.MemberID `flag:"accept-data" doc:"start the member with this ID although its data differs from that of the others; it is compared again"`
 }
 

@@ -151,9 +151,9 @@ func (l *view) declaredLost() *cluster.Request {
 func (l *view) recoverLeaseVoters(r cluster.Request, have []cluster.NodeName) Operation {
 	absent := l.absent(have)
 	if missing := without(absent, r.Lost); len(missing) > 0 {
-		l.hold(LeaseVotersLost, "%s; %s %s neither there nor declared to be gone: etcd-manager-ctl --backup-store=STORE "+
+		l.hold(LeaseVotersLost, "%s; no answer from %s, which --lost did not name: etcd-manager-ctl --backup-store=STORE "+
 			"delete-command %s, then recover-lease-voters%s",
-			l.whyLost(have), names(missing), are(missing), r.Name, lostFlag(absent))
+			l.whyLost(have), names(missing), r.Name, lostFlag(absent))
 		return nil
 	}
 	if back := l.answering(r.Lost); len(back) > 0 {

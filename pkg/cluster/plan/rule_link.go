@@ -182,7 +182,7 @@ func (l *view) feed(m cluster.Member) Operation {
 		}
 	}
 	if !reached {
-		l.hold(LearnerBehind, "%s gets no entries: no voter reaches its peer port: %s", l.called(m), why)
+		l.hold(LearnerBehind, "%s receives no log entries: no voter reaches its peer port: %s", l.called(m), why)
 		return nil
 	}
 	l.hold(PeerUnreachable, "%s is not promoted: it and the leader %s do not reach each other's peer port: %s", l.called(m),

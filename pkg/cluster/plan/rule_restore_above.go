@@ -45,7 +45,7 @@ func (l *view) sightings() []sighting {
 	const byHand = "if that is so, restore by hand with etcdadm snapshot restore --bump-revision=N, and restart all clients"
 	list := []sighting{
 		{l.obs.Store.Revision, "control/revision says that clients have seen",
-			"delete control/revision from the store; it is written anew from what the members report"},
+			"delete control/revision from the store; it is written again from what the members report"},
 		{l.obs.Revision, "the members report", byHand},
 	}
 	if src := l.obs.Store.Source; src != nil {

@@ -28,7 +28,7 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 		return &RequestClose{Name: r.Name, Outcome: OutcomeRefused, Reason: reason}, goOn
 	}
 	if r.EtcdVersion != l.spec.EtcdVersion {
-		l.hold(NotYet, "the restore as etcd %s begins when the spec, which is read anew, asks for it", r.EtcdVersion)
+		l.hold(NotYet, "the restore as etcd %s begins when the spec, which is read again, asks for it", r.EtcdVersion)
 		l.sealing = true // what is closed stays closed until then
 		return nil, goOn
 	}

@@ -71,7 +71,7 @@ func (l *view) waitForAll(what string) {
 	before := len(l.holds)
 	for _, m := range l.obs.Members {
 		if !l.serves(m) && !m.Learner {
-			l.hold(QuorumMargin, "%s; for that %s has to answer", what, l.called(m))
+			l.hold(QuorumMargin, "%s; needs an answer from %s", what, l.called(m))
 		}
 	}
 	if len(l.holds) == before {

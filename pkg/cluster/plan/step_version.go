@@ -165,7 +165,7 @@ func notMigrated(members []Runner, low etcdversion.Version) *NoWay {
 		return &NoWay{
 			Why: fmt.Sprintf("the data of %s is still of etcd %d.%d, and it runs %d.%d", m.Name, m.Storage.Major,
 				m.Storage.Minor, low.Major, low.Minor),
-			Do:   "etcd makes it its own within seconds after the cluster version has risen",
+			Do:   "etcd upgrades it within seconds after the cluster version has risen",
 			Wait: true,
 		}
 	}

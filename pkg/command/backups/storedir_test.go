@@ -21,7 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // TestMain lets the tests read snapshots in processes of their own.
 func TestMain(m *testing.M) {
@@ -139,7 +139,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs; -update writes it anew:\n%s", path, got)
+		t.Errorf("%s differs; -update writes it again:\n%s", path, got)
 	}
 }
 

@@ -38,7 +38,7 @@ func bundleCommand(find finder) *cobra.Command {
 in a slash, the files go below it. They include a private key.
 
 Of a member by hand they are the pair apiserver-etcd-client in --certs-dir. For the etcd of a daemon on this
-machine, or of --pki-dir, a pair is issued anew each time, valid for a year.`,
+machine, or of --pki-dir, a pair is issued again each time, valid for a year.`,
 		Example: "  etcdadm kubeadm bundle --out=/root/etcd-client.tar.gz\n  etcdadm kubeadm bundle --out=- | ssh cp1 tar " +
 			"xzf - -C /",
 		Args: cobra.NoArgs,

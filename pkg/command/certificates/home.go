@@ -196,7 +196,7 @@ func (h home) issue(r certs.Request, now time.Time) (issued, error) {
 func (i issued) write(cert, key, caCert string) error {
 	if old, err := os.ReadFile(caCert); err == nil && !bytes.Equal(old, i.ca.PEM()) {
 		return &cli.UsageError{
-			Text: fmt.Sprintf("%s is the certificate of another authority: files of that name are there already", caCert),
+			Text: fmt.Sprintf("%s is the certificate of another authority: files of that name already exist", caCert),
 			Next: "write these into another directory, with --out-dir; or move the others away",
 		}
 	}

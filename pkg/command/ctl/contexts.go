@@ -59,7 +59,7 @@ func (t *tool) contextCommands() *cobra.Command {
 	group.Long = `A context is a cluster and how it is reached: its store and, for etcdadm, its daemons. The contexts are in
 ` + contextsFile + ` ($XDG_CONFIG_HOME/etcdadm/config where that is set). Which one is meant is
 said by --context, $` + contexts.Variable + `, or use-context, in this order; --backup-store and
-$` + storeVariable + ` go before the last two. etcdadm takes contexts as well.`
+$` + storeVariable + ` take precedence over the last two. etcdadm takes contexts as well.`
 	group.AddCommand(t.getContexts(), t.currentContext(), t.useContext(), t.setContext(), t.unset(), t.deleteContext())
 	return group
 }
@@ -158,7 +158,7 @@ func (t *tool) useContext() *cobra.Command {
 				return err
 			}
 			if os.Getenv(storeVariable) != "" {
-				note(cmd, "%s is set in the environment, and goes before it", storeVariable)
+				note(cmd, "%s is set in the environment and takes precedence", storeVariable)
 			}
 			return t.done(cmd, args[0], "commands without a store of their own use the context %s now")
 		},
@@ -277,7 +277,7 @@ func over(old, c contexts.Context, flags *pflag.FlagSet) (contexts.Context, erro
 		}
 	}
 	if !any {
-		return old, &cli.UsageError{Text: "nothing is said of the context " + c.Name,
+		return old, &cli.UsageError{Text: "no setting given for context " + c.Name,
 			Next: "etcd-manager-ctl config set-context " + c.Name + " --" + storeFlag + "=URL"}
 	}
 	return old, nil

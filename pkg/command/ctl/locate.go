@@ -27,7 +27,7 @@ func (t *tool) locate() error {
 	flags := t.root.PersistentFlags()
 	given, named := flags.Changed(storeFlag), flags.Changed(contextFlag)
 	if given && named {
-		return cli.Usagef("--%s and --%s are both given: which is meant?", storeFlag, contextFlag)
+		return cli.Usagef("use only one of --%s and --%s", storeFlag, contextFlag)
 	}
 	if named && t.context == "" {
 		return cli.Usagef("--%s has no name", contextFlag)

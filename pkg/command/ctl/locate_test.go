@@ -126,7 +126,7 @@ func TestStoreOfTheDaemonHere(t *testing.T) {
 		"no context is chosen": {stores: []string{one}, contexts: big, args: []string{"status"},
 			stdout: `member_count:1 etcd_version:"3.6.16"`, errs: "that of the daemon on this machine"},
 		"both flags": {contexts: big, args: []string{"status", "--context=big", "--backup-store=" + one}, code: 2,
-			errs: "--backup-store and --context are both given"},
+			errs: "use only one of --backup-store and --context"},
 		"no name":      {contexts: big, args: []string{"status", "--context="}, code: 2, errs: "--context has no name"},
 		"another name": {contexts: big, args: []string{"status", "--context=bug"}, code: 2, errs: "hint: did you mean big?"},
 		"a current context that is none": {contexts: "current-context: gone\n" + big, args: []string{"status"}, code: 2,

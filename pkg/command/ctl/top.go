@@ -19,9 +19,9 @@ const readLimit = 10 * time.Second
 func (t *tool) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "top", Short: "show the cluster on the terminal, live", GroupID: "show",
-		Long: `top shows what the coordinator published last, and what was done, until it is ended: members with the sizes of
-their databases and the latencies of their disks, what goes on, and what holds it back. It is read anew every
---interval. A store that does not answer is told of, and asked again.
+		Long: `top shows what the coordinator published last, and what was done: members with the sizes of
+their databases and the latencies of their disks, what goes on, and what holds it back. It is read again every
+--interval. Runs until interrupted. Reports an unreachable store and retries.
 
 Colours are left out where NO_COLOR is set. Into a pipe it prints one page below the other.`,
 		Example: "  etcd-manager-ctl top\n  etcd-manager-ctl top --count=1 | mail -s etcd root",

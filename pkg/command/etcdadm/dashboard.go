@@ -26,12 +26,11 @@ func (t *tool) dashboardCommand() *cobra.Command {
 	var f dashboardFlags
 	cmd := &cobra.Command{
 		Use: "dashboard", Short: "show the daemons' status page in a browser", GroupID: "show",
-		Long: `dashboard prints a URL on this machine at which a browser finds the status page of the daemons, until it is
-ended. It reaches them with the certificate of --cert, or with one for readers that it issues from --pki-dir,
+		Long: `dashboard prints a URL on this machine at which a browser finds the status page of the daemons. Runs until
+interrupted. It reaches them with the certificate of --cert, or with one for readers that it issues from --pki-dir,
 and goes on to another daemon where one does not answer. On a machine where a daemon runs it needs no flag.
 
-The URL has a secret in it, and is of use on this machine only; through ssh -L also elsewhere. It shows, and
-changes nothing.`,
+The URL has a secret in it, and works on this machine only; through ssh -L also elsewhere. Read-only.`,
 		Example: "  etcdadm dashboard\n  etcdadm dashboard --nodes=10.0.0.1:8000 --metrics-port=8081 --cert=bob.crt --key=bob.key " +
 			"--cacert=bob-ca.crt",
 		Args: cobra.NoArgs,

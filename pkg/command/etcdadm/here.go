@@ -30,7 +30,7 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 		return false, err
 	}
 	// A current context that says nothing of daemons is for etcd-manager-ctl: the daemon
-	// on this machine goes before it.
+	// on this machine takes precedence.
 	if chosen && (how != contexts.Current || c.ReachesDaemons()) {
 		return true, t.fromContext(cmd, c, how)
 	}
@@ -56,7 +56,7 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	if !s.Insecure || !s.EtcdInsecure {
 		t.connect.PKIDir = s.PKIDir
 	}
-	store := "; its store is not to be seen from here"
+	store := "; its store is not reachable from here"
 	if !d.Elsewhere {
 		t.connect.BackupStore, store = d.Store, ""
 	}
@@ -74,7 +74,7 @@ func (t *tool) chosenContext(cmd *cobra.Command) (c contexts.Context, how string
 	case named && t.context == "":
 		return c, "", false, cli.Usagef("--%s has no name", contextFlag)
 	case named && fs.Changed("backup-store"):
-		return c, "", false, cli.Usagef("--backup-store and --%s are both given: which is meant?", contextFlag)
+		return c, "", false, cli.Usagef("use only one of --backup-store and --%s", contextFlag)
 	}
 	return contexts.Choose(t.context)
 }

@@ -63,7 +63,7 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 	elsewhere := one
 	elsewhere.Elsewhere = true
 	if o, told, _ := run([]daemons.Daemon{elsewhere}, "plan"); o.BackupStore != "" || len(o.Nodes) != 1 ||
-		!strings.Contains(told, "its store is not to be seen from here") {
+		!strings.Contains(told, "its store is not reachable from here") {
 		t.Errorf("a store in a container: %+v, %s", o, told)
 	}
 	other := daemons.Daemon{PID: 1, Cluster: "events", Store: "s3://b/events"}

@@ -20,7 +20,7 @@ import (
 func (t *tool) observeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "observe", Short: "observe once and print the whole observation", GroupID: "show",
-		Long: `observe observes once and prints all that it sees of this machine and its cluster. With --backup-store or
+		Long: `Observes once and prints all that it sees of this machine and its cluster. With --backup-store or
 --nodes, and on a machine where a daemon runs, it asks the daemons of a managed cluster instead;
 plan --observation reads that.`,
 		Args: cobra.NoArgs,
@@ -47,7 +47,7 @@ plan --observation reads that.`,
 func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "observe once and print the state of the member and its cluster", GroupID: "machine",
-		Long: `status observes once, itself, and prints the state of this machine's member and its cluster. With
+		Long: `Observes once, itself, and prints the state of this machine's member and its cluster. With
 --backup-store or --nodes, and on a machine where a daemon runs, it asks the daemons of a managed cluster
 instead; "etcd-manager-ctl status" prints what their coordinator published last.`,
 		Args: cobra.NoArgs,

@@ -17,7 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-var update = flag.Bool("update", false, "write the pages in testdata anew")
+var update = flag.Bool("update", false, "write the pages in testdata again")
 
 var now = time.Date(2026, 11, 25, 3, 4, 5, 0, time.UTC)
 

@@ -290,7 +290,7 @@ var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 func (w *world) suites() (found []Finding) {
 	for _, p := range w.obs.PKI.Wrong {
 		if p.OtherKey && w.obs.PKI.CA == CAReady {
-			found = append(found, warning("", "the certificate %s is issued anew with another key: %s", p.Name, p.Why)...)
+			found = append(found, warning("", "the certificate %s is issued again with another key: %s", p.Name, p.Why)...)
 		}
 	}
 	ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
