@@ -28,10 +28,10 @@ const (
 	// dutyCycle keeps a member that cannot be compared from reading its database all
 	// the time.
 	dutyCycle = 20
-	// comparePeriod is how often it is seen whether the cluster has been compacted,
+	// defaultComparePeriod is how often it is seen whether the cluster has been compacted,
 	// and with it a digest made for nothing.
-	comparePeriod = time.Minute
-	compareTick   = time.Second
+	defaultComparePeriod = time.Minute
+	compareTick          = time.Second
 	// compareTries bounds how often a compaction is compared whose digests were
 	// not kept: each reads the whole database.
 	compareTries = 3
@@ -265,7 +265,7 @@ func (l *Local) compareLoop(ctx context.Context) {
 			pause = max(min(2*pause, lastCompare), dutyCycle*c.took)
 		default:
 			if now := time.Now(); !now.Before(next) {
-				next = now.Add(comparePeriod)
+				next = now.Add(l.o.comparePeriod)
 				l.compareCompacted(ctx, &kept)
 			}
 			pause, changed = time.Until(next), l.o.Proc.Changed()

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,6 +111,22 @@ func TestAnOrderDuringAComparison(t *testing.T) {
 	untouched("stopped")
 	f.must(setAside())
 	untouched("set aside")
+}
+
+// A process of etcd that has taken the place of another is compared as it comes, not when
+// the next compaction is looked for.
+func TestAProcessThatComesByItselfIsCompared(t *testing.T) {
+	f := newFakeTrio(t, func(o *LocalOptions) { o.comparePeriod = time.Hour })
+	f.found()
+	compared := func(than int) func() bool {
+		return func() bool { pid := f.pid(); return pid != 0 && pid != than && !f.comparer.compares(pid) }
+	}
+	testwait.Until(t, "the first comparison", compared(0))
+	was := f.pid()
+	if err := syscall.Kill(was, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testwait.Until(t, "another comparison", compared(was))
 }
 
 func TestASwitchEndsTheComparison(t *testing.T) {

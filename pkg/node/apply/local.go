@@ -99,6 +99,8 @@ type LocalOptions struct {
 	diskTimeout time.Duration
 	// recheck is defaultRecheck, where no test has less time.
 	recheck time.Duration
+	// comparePeriod is defaultComparePeriod, where no test has another time.
+	comparePeriod time.Duration
 	// record writes a change of version down: [nodestate.File.Update], where no test
 	// has a disk that hangs.
 	record func(*nodestate.File, nodestate.Transition) error
@@ -154,6 +156,7 @@ type Local struct {
 func NewLocal(o LocalOptions) *Local {
 	o.diskTimeout = cmp.Or(o.diskTimeout, defaultDiskTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
+	o.comparePeriod = cmp.Or(o.comparePeriod, defaultComparePeriod)
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
 	if o.record == nil {
 		o.record = (*nodestate.File).Update
