@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/contexts"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 )
 
 const contextFlag = "context"

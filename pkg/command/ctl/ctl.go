@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/backups"
-	"github.com/etcdadm/etcdadm/pkg/command/contexts"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
-	"github.com/etcdadm/etcdadm/pkg/command/prune"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backups"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/prune"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/contexts"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 )
 
 // running starts processes with the command lines of daemons, and returns how those

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/top"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/top"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 

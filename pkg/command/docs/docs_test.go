@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/config"
-	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/config"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 )
 
 // tree is a program with commands as etcdadm has them.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/command/dashboard"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/dashboard"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/command/contexts"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 )
 
 // A Cluster is the live cluster as the commands see it.

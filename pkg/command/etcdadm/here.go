@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/contexts"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )

@@ -6,18 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/etcdadm/etcdadm/pkg/command/auto"
-	"github.com/etcdadm/etcdadm/pkg/command/certificates"
-	"github.com/etcdadm/etcdadm/pkg/command/client"
-	"github.com/etcdadm/etcdadm/pkg/command/config"
 	"github.com/etcdadm/etcdadm/pkg/command/docs"
-	"github.com/etcdadm/etcdadm/pkg/command/handovers"
-	"github.com/etcdadm/etcdadm/pkg/command/machines"
-	"github.com/etcdadm/etcdadm/pkg/command/manifest"
-	"github.com/etcdadm/etcdadm/pkg/command/migrations"
-	"github.com/etcdadm/etcdadm/pkg/command/release"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/auto"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/certificates"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/client"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/config"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/handovers"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/machines"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/manifest"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/migrations"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/release"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/term"
 	"github.com/etcdadm/etcdadm/pkg/command/run"
-	"github.com/etcdadm/etcdadm/pkg/command/term"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 

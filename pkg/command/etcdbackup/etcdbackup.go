@@ -17,8 +17,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/progress"
-	"github.com/etcdadm/etcdadm/pkg/command/prune"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/prune"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )

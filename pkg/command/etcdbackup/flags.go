@@ -20,7 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
-	"github.com/etcdadm/etcdadm/pkg/command/prune"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/prune"
 )
 
 // flags are the values of the command line.

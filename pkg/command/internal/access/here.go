@@ -11,8 +11,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/contexts"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 

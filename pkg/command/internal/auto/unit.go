@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/command/internal/manifest"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
-	"github.com/etcdadm/etcdadm/pkg/command/manifest"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 

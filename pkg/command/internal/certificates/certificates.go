@@ -15,8 +15,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
-	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 

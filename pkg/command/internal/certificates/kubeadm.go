@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/daemons"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 )
 
 // The places of the three files on a control plane, as kubeadm's documentation

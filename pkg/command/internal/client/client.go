@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/access"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/access"
 )
 
 // New returns the commands.

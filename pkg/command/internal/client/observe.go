@@ -11,7 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/command/access"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/access"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/auto"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/auto"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/handover"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )

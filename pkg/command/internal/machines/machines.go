@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/command/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/command/progress"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/internal/shell"

@@ -95,7 +95,7 @@ func TestExamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got != string(want) {
-			t.Errorf("%s differs from what the command prints (go test ./pkg/command/manifest -update):\n%s", file, got)
+			t.Errorf("%s differs from what the command prints (go test ./pkg/command/internal/manifest -update):\n%s", file, got)
 		}
 	}
 }
