@@ -190,7 +190,11 @@ func inContainer(args []string) {
 		if err != nil {
 			return err
 		}
-		if want := root + "/mnt/master-vol-1"; dir != want {
+		want := root + "/mnt/master-vol-1"
+		if _, err := os.Stat(root + "/mnt/disks"); err == nil {
+			want = root + "/mnt/disks/master-vol-1"
+		}
+		if dir != want {
 			return fmt.Errorf("data directory %s, want %s", dir, want)
 		}
 		var st unix.Statfs_t
@@ -206,6 +210,26 @@ func inContainer(args []string) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// On Container-Optimized OS /mnt is read-only, and /mnt/disks is a file system in memory: a
+// volume is mounted there, on the machine and in each container.
+func TestWhereMntIsReadOnlyVolumesAreInDisks(t *testing.T) {
+	w := newWorld(t, 64)
+	readOnly := func() {
+		w.onHost("mkdir", "-p", "/mnt/disks")
+		w.onHost("mount", "-t", "tmpfs", "disks", "/mnt/disks")
+		w.onHost("mount", "-o", "remount,bind,ro", "/mnt")
+	}
+	readOnly()
+	w.mounts(`found ""`)
+	if out := w.onHost("cat", "/mnt/disks/master-vol-1/written"); out != "by the container before" {
+		t.Errorf("the host sees %q", out)
+	}
+	w.mounts(`found "by the container before"`) // a new container, the volume is mounted on the host
+	w.boot()
+	readOnly()
+	w.mounts(`found "by the container before"`)
 }
 
 func TestANewVolumeIsFormattedOnceAndMountedAgain(t *testing.T) {
