@@ -127,6 +127,17 @@ func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 // namesAre holds a certificate to the names.
 func namesAre(t *testing.T, path string, names ...string) {
 	t.Helper()
+	cert := certOf(t, path)
+	for _, name := range names {
+		if err := cert.VerifyHostname(name); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// certOf reads a certificate.
+func certOf(t *testing.T, path string) *x509.Certificate {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -136,11 +147,7 @@ func namesAre(t *testing.T, path string, names ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		if err := cert.VerifyHostname(name); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
+	return cert
 }
 
 // get returns what a URL on the machine answers.

@@ -116,7 +116,9 @@ type PKI struct {
 	// CAs are by file name: [ManagerCA], [PeersCA], [ClientsCA].
 	CAs    map[string]CA
 	Client tls.Certificate
-	dir    string
+	// Next are further CAs that clients trust, as while one is rotated.
+	Next []CA
+	dir  string
 }
 
 // NewPKI makes three CAs, and a client certificate in dir.
@@ -157,5 +159,8 @@ func (p *PKI) ClientFiles() (ca, cert, key string) {
 func (p *PKI) ClientTLS() *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(p.CAs[ClientsCA].Cert)
+	for _, ca := range p.Next {
+		pool.AddCert(ca.Cert)
+	}
 	return &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{p.Client}, MinVersion: tls.VersionTLS12}
 }
