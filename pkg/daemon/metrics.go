@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"runtime"
 	"time"
 
@@ -14,14 +15,16 @@ import (
 )
 
 // sources are what the metrics of a daemon are read from, each time that they are asked for. None of them waits for
-// a disk or the network.
+// a disk or the network, but HasLeader for the member.
 type sources struct {
 	Cluster  string
 	Requests func() int64
 	Process  func() cluster.ProcessState
 	Restarts func() int
 	Storage  func() cluster.Storage
-	Paused   func() bool
+	// HasLeader asks this node's member.
+	HasLeader func(context.Context) bool
+	Paused    func() bool
 	// CertNotAfter is when the first of the certificates ends.
 	CertNotAfter func() time.Time
 }
@@ -70,6 +73,9 @@ func newMetrics(from sources) *metrics {
 	return m
 }
 
+// leaderTimeout is how long a scrape waits for the node's member: etcd answers from memory.
+const leaderTimeout = time.Second
+
 // collectors are the metrics that are read when they are asked for.
 func (from sources) collectors() []prometheus.Collector {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
@@ -90,6 +96,12 @@ func (from sources) collectors() []prometheus.Collector {
 			func() float64 { return float64(from.Restarts()) }),
 		gauge("etcdadm_etcd_running", "1 while this node's etcd process runs.",
 			func() float64 { return one(from.Process() == cluster.ProcessRunning) }),
+		gauge("etcdadm_etcd_has_leader", "1 where this node's member of etcd answers and knows a leader. Asked at each scrape.",
+			func() float64 {
+				ctx, cancel := context.WithTimeout(context.Background(), leaderTimeout)
+				defer cancel()
+				return one(from.HasLeader(ctx))
+			}),
 		gauge("etcdadm_disk_healthy", "0 while the disk of this node's etcd hangs or fails.",
 			func() float64 { return one(!from.Storage().Bad()) }),
 		gauge("etcdadm_disk_write_seconds", "How long the last write to that disk took.",

@@ -246,6 +246,7 @@ func (d *Daemon) openFleet(context.Context) error {
 	status := d.proc.Status
 	d.nums = newMetrics(sources{
 		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Storage,
+		HasLeader:    d.node.local.HasLeader,
 		Process:      func() cluster.ProcessState { return status().State },
 		Restarts:     func() int { return status().Restarts },
 		Paused:       func() bool { return d.state.State().Pause != nil },

@@ -124,3 +124,18 @@ func reportOf(ctx context.Context, connect func(clientURLs []string) (Etcd, erro
 	}
 	return r, err
 }
+
+// HasLeader reports whether the node's member knows a leader of etcd, which may be itself. It is
+// false where there is no member, or it does not answer before ctx ends.
+func (l *Local) HasLeader(ctx context.Context) bool {
+	s := l.o.State.State()
+	if s.Assigned == nil {
+		return false
+	}
+	c, err := l.etcd(s)
+	if err != nil {
+		return false
+	}
+	id, err := c.Leader(ctx)
+	return err == nil && id != 0
+}
