@@ -27,22 +27,22 @@ etcd processes.`,
 		Args: cobra.NoArgs,
 	}
 	reason := pause.Flags().String("reason", "", "why, for the record")
-	pause.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+	pause.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		return t.pause(ctx, cmd, s, *reason)
-	})
+	}))
 	forget := &cobra.Command{
 		Use: "forget-node NAME", Short: "delete the record of a machine that is gone for good", GroupID: "queue",
 		Args: cobra.ExactArgs(1),
 	}
 	force := forget.Flags().Bool("force", false, "delete it even if the published status says that the node answers")
-	forget.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
+	forget.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
 		return t.forget(ctx, cmd, s, cluster.NodeName(args[0]), *force)
-	})
+	}))
 	return []*cobra.Command{
 		pause,
 		{
 			Use: "resume", Short: "end a pause", GroupID: "queue",
-			Args: cobra.NoArgs, RunE: t.run(t.resume),
+			Args: cobra.NoArgs, RunE: t.run(t.request(t.resume)),
 		},
 		{
 			Use: "list-commands", Short: "print the queued commands and requests", GroupID: "queue",

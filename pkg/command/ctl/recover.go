@@ -22,7 +22,7 @@ that may grant the coordinator's lease. The nodes of etcd's present voters becom
 	lost := cmd.Flags().StringSlice("lost", nil, "nodes that are gone for good")
 	reason := cmd.Flags().String("reason", "", "why, for the record")
 	wait := cmd.Flags().Bool("wait", false, "wait until it is done")
-	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+	cmd.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		names, err := nodeNames("--lost", *lost)
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ that may grant the coordinator's lease. The nodes of etcd's present voters becom
 			return err
 		}
 		return t.queued(cmd, s, r, *wait, "added recover-lease-voters request: "+requestText(r))
-	})
+	}))
 	return cmd
 }
 

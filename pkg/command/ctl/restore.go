@@ -60,9 +60,9 @@ older minor version: only 3.4 from 3.5). What was written since the backup is lo
 	f.StringSliceVar(&w.lost, "lost", nil, "`nodes` that are gone for good; do not wait for their votes")
 	f.BoolVar(&w.dryRun, "dry-run", false, "print what would be done, and queue nothing")
 	f.BoolVar(&w.wait, "wait", false, "wait until it is done or refused")
-	cmd.RunE = t.legacy(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
+	cmd.RunE = t.legacy(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
 		return t.restore(ctx, cmd, s, args[0], w)
-	})
+	}))
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func (t *tool) backupCommand() *cobra.Command {
 	var w asked
 	cmd.Flags().StringVar(&w.reason, "reason", "", "why, for the record")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it is there")
-	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+	cmd.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 		r, err := s.PutRequest(ctx, cluster.Request{
 			Kind: cluster.RequestBackup, At: t.now().UTC(), Reason: w.reason, By: operator(),
 		})
@@ -82,7 +82,7 @@ func (t *tool) backupCommand() *cobra.Command {
 			return err
 		}
 		return t.queued(cmd, s, r, w.wait, "asked for a backup: "+requestText(r))
-	})
+	}))
 	return cmd
 }
 

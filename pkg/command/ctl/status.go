@@ -46,10 +46,15 @@ holds it back. It says STALE if that is old, and says so if it is missing. With 
 			if err != nil {
 				return err
 			}
-			if err := t.show(cmd, v); err != nil || !*check {
+			switch err := t.show(cmd, v); {
+			case err != nil:
 				return err
+			case v.empty:
+				return &noClusterError{t.noCluster(), t.begin()}
+			case *check:
+				return v.status.Check()
 			}
-			return v.status.Check()
+			return nil
 		})(cmd, args)
 	}
 	return cmd
@@ -59,6 +64,8 @@ holds it back. It says STALE if that is old, and says so if it is missing. With 
 type view struct {
 	status render.Status
 	source string
+	// empty says that the store is of no cluster.
+	empty bool
 }
 
 func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
@@ -69,6 +76,12 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	report, raw, text, err := t.published(ctx, s)
 	if err != nil {
 		return view{}, err
+	}
+	begun := true
+	if raw == nil && control.Spec == nil && len(control.Nodes) == 0 {
+		if begun, err = s.Begun(ctx); err != nil {
+			return view{}, fmt.Errorf("look for the cluster: %w", err)
+		}
 	}
 	st := render.NewStatus(report, t.now())
 	st.Requests = fleet.Requests(control)
@@ -90,7 +103,7 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	if err != nil {
 		return view{}, fmt.Errorf("compare: %w", err)
 	}
-	return view{status: st, source: string(raw) + string(rest)}, nil
+	return view{status: st, source: string(raw) + string(rest), empty: !begun}, nil
 }
 
 func (t *tool) show(cmd *cobra.Command, v view) error {
@@ -134,5 +147,9 @@ func (t *tool) watch(ctx context.Context, cmd *cobra.Command, s *store.Store, in
 func (t *tool) viewInTime(ctx context.Context, s *store.Store) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	return t.view(ctx, s)
+	v, err := t.view(ctx, s)
+	if v.empty {
+		v.status.Notes = append(v.status.Notes, t.noCluster())
+	}
+	return v, err
 }

@@ -70,6 +70,9 @@ func (t *tool) sample(ctx context.Context, s *store.Store) (top.Sample, error) {
 		return top.Sample{}, err
 	}
 	sample := top.Sample{Status: v.status}
+	if v.empty {
+		sample.Status.Notes = append(sample.Status.Notes, t.noCluster())
+	}
 	switch sample.History, err = s.History(ctx); {
 	case errors.Is(err, store.ErrGarbage):
 		sample.HistoryProblem = err.Error()

@@ -23,6 +23,7 @@ type Fresh func(t *testing.T) (open func() *store.Store)
 func Run(t *testing.T, fresh Fresh) {
 	for name, test := range map[string]func(*testing.T, func() *store.Store){
 		"EmptyStore":         emptyStore,
+		"Begins":             begins,
 		"Objects":            objects,
 		"Streams":            streams,
 		"KeysStayInside":     keysStayInside,
@@ -131,10 +132,46 @@ func emptyStore(t *testing.T, open func() *store.Store) {
 	if b, err := s.Backups(ctx); err != nil || len(b) > 0 {
 		t.Errorf("backups are %v, %v", b, err)
 	}
+	begun(t, s, false)
 	must(t, s.Delete(ctx, "a/b"))
 	must(t, s.DeleteBackup(ctx, "2026-11-20T10:39:37Z-000001"))
 	must(t, s.DeleteCommand(ctx, "nothing"))
 	must(t, s.DeleteRequest(ctx, "nothing"))
+}
+
+// begun looks whether the store is taken for that of a cluster.
+func begun(t *testing.T, s *store.Store, want bool) {
+	t.Helper()
+	if is, err := s.Begun(t.Context()); err != nil || is != want {
+		t.Errorf("a cluster is said to have begun: %v, %v; want %v", is, err, want)
+	}
+}
+
+// begins checks what makes a store one of a cluster.
+func begins(t *testing.T, open func() *store.Store) {
+	s, ctx := open(), t.Context()
+	// What trying the store and announcing a change leave is nothing of a cluster, and
+	// neither is the store of another one below it.
+	for _, key := range []string{
+		"README", "control/conditional-write", "control/changed", "main/control/etcd-cluster-spec",
+		"main/2026-11-20T10:39:37Z-000001/etcd.backup.gz", "main/2026-11-20T10:39:37Z-000001/_etcd_backup.meta",
+		"2026-11-20T10:39:37Z-000001/etcd.backup.gz",
+	} {
+		put(t, s, key, "x")
+	}
+	begun(t, s, false)
+	put(t, s, "2026-11-20T10:39:37Z-000001/_etcd_backup.meta", "{}")
+	begun(t, s, true)
+	must(t, s.DeleteBackup(ctx, "2026-11-20T10:39:37Z-000001"))
+	begun(t, s, false)
+	for _, key := range []string{
+		"control/etcd-cluster-spec", "control/etcd-cluster-created", "control/nodes/a", "control/status", "control/history",
+	} {
+		put(t, s, key, "x")
+		begun(t, s, true)
+		must(t, s.Delete(ctx, key))
+	}
+	begun(t, s, false)
 }
 
 func objects(t *testing.T, open func() *store.Store) {
