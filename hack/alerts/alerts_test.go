@@ -1,0 +1,167 @@
+// Package alerts evaluates the alert rules of manifests/prometheus as Prometheus does, by its own
+// library. It is a module of its own, outside the workspace: Prometheus is for it alone.
+package alerts
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
+)
+
+const (
+	rules = "../../manifests/prometheus/etcdadm.rules.yaml"
+	// length is that of a scene. Alerts are looked for at its end.
+	length = 4 * 24 * time.Hour
+)
+
+// scenes are what daemons serve, in the notation of promtool, one value each ten minutes: what lets an alert
+// fire, and what is near to that and does not.
+var scenes = []struct {
+	alert, firing, silent string
+}{
+	{"EtcdadmQuorumAtRisk",
+		`etcdadm_members{cluster="main",role="voter",healthy="true"} 2x576
+		 etcdadm_members{cluster="main",role="voter",healthy="false"} 1x576`,
+		`etcdadm_members{cluster="main",role="voter",healthy="true"} 3x576
+		 etcdadm_members{cluster="two",role="voter",healthy="true"} 2x576`},
+	{"EtcdadmNoLeader",
+		`etcdadm_etcd_has_leader{cluster="main",instance="a"} 0x576
+		 etcdadm_etcd_has_leader{cluster="events",instance="a"} 1x576`,
+		`etcdadm_etcd_has_leader{cluster="main",instance="a"} 0x576
+		 etcdadm_etcd_has_leader{cluster="main",instance="b"} 1x576`},
+	{"EtcdadmNoCoordinator",
+		`etcdadm_coordinator{cluster="main",instance="a"} 0x576
+		 etcdadm_coordinator{cluster="main",instance="b"} 0x576`,
+		`etcdadm_coordinator{cluster="main",instance="a"} 0x576
+		 etcdadm_coordinator{cluster="main",instance="b"} 1x576`},
+	{"EtcdadmDiskBad",
+		`etcdadm_disk_healthy{cluster="main",instance="a"} 0x576`,
+		`etcdadm_disk_healthy{cluster="main",instance="a"} 1x576`},
+	{"EtcdadmPeerUnreachable",
+		`etcdadm_hold{cluster="main",reason="peer-unreachable"} 1x576`,
+		`etcdadm_hold{cluster="main",reason="node-unreachable"} 1x576`},
+	{"EtcdadmHold",
+		`etcdadm_hold{cluster="main",reason="quorum-margin"} 1x576`,
+		`etcdadm_hold{cluster="main",reason="quorum-margin"} 0x576`},
+	{"EtcdadmNotConverged",
+		`etcdadm_converged{cluster="main"} 0x576
+		 etcdadm_paused{cluster="main"} 0x576`,
+		`etcdadm_converged{cluster="main"} 0x576
+		 etcdadm_paused{cluster="main"} 1x576`},
+	{"EtcdadmOperationFails",
+		`etcdadm_failing_operations{cluster="main"} 1x576`,
+		`etcdadm_failing_operations{cluster="main"} 0x576`},
+	{"EtcdadmNodeUnreachable",
+		`etcdadm_node_reachable{cluster="main",node="a"} 1x576
+		 etcdadm_node_reachable{cluster="main",node="b"} 0x576`,
+		`etcdadm_node_reachable{cluster="main",node="a"} 1x576`},
+	{"EtcdadmEtcdRestarts",
+		`etcdadm_etcd_restarts_total{cluster="main",instance="a"} 0+1x576`,
+		`etcdadm_etcd_restarts_total{cluster="main",instance="a"} 0+0.25x576`},
+	{"EtcdadmCoordinatorChanges",
+		`etcdadm_coordinator_elected_total{cluster="main",instance="a"} 0+1x576
+		 etcdadm_coordinator_elected_total{cluster="main",instance="b"} 0+1x576`,
+		`etcdadm_coordinator_elected_total{cluster="main",instance="a"} 0+0.25x576
+		 etcdadm_coordinator_elected_total{cluster="main",instance="b"} 0+0.25x576`},
+	{"EtcdadmStoreUnreachable",
+		`etcdadm_store_reachable{cluster="main"} 0x576`,
+		`etcdadm_store_reachable{cluster="main"} 1x576`},
+	{"EtcdadmNoBackup",
+		`etcdadm_backups{cluster="main"} 0x576`,
+		`etcdadm_backups{cluster="main"} 1x576`},
+	{"EtcdadmBackupOld",
+		`etcdadm_last_backup_timestamp_seconds{cluster="main"} 0x576`,
+		`etcdadm_last_backup_timestamp_seconds{cluster="main"} 0+600x576`},
+	{"EtcdadmBackupNotVerified",
+		`etcdadm_last_backup_verified_timestamp_seconds{cluster="main"} 0x576`,
+		`etcdadm_last_backup_verified_timestamp_seconds{cluster="main"} 0+600x576`},
+	{"EtcdadmCertificateEnds", // in ten days, in 30, never
+		`etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="a"} 1209600x576`,
+		`etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="a"} 2937600x576
+		 etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="b"} 0x576`},
+	{"EtcdadmSpaceLow",
+		`etcdadm_node_free_bytes{cluster="main",node="a"} 100x576
+		 etcdadm_member_db_size_bytes{cluster="main",member="a"} 60x576
+		 etcdadm_member_db_size_bytes{cluster="main",member="b"} 10x576`,
+		`etcdadm_node_free_bytes{cluster="main",node="a"} 100x576
+		 etcdadm_member_db_size_bytes{cluster="main",member="a"} 40x576
+		 etcdadm_member_db_size_bytes{cluster="events",member="a"} 400x576`},
+	{"EtcdadmPaused",
+		`etcdadm_paused{cluster="main"} 1x576`,
+		`etcdadm_paused{cluster="main"} 0x576`},
+}
+
+func TestAlerts(t *testing.T) {
+	alerts := read(t)
+	for _, s := range scenes {
+		rule, ok := alerts[s.alert]
+		if !ok {
+			t.Errorf("there is no alert %s", s.alert)
+			continue
+		}
+		delete(alerts, s.alert)
+		t.Run(s.alert, func(t *testing.T) {
+			if !fires(t, rule, s.firing) {
+				t.Errorf("it does not fire: %s", rule.Expr)
+			}
+			if fires(t, rule, s.silent) {
+				t.Errorf("it fires: %s", rule.Expr)
+			}
+			if fires(t, rule, "") {
+				t.Errorf("it fires where nothing is served: %s", rule.Expr)
+			}
+		})
+	}
+	for name := range alerts {
+		t.Errorf("no scene lets %s fire", name)
+	}
+}
+
+// read returns the rules by name. Prometheus refuses files that are not well-formed, and templates too.
+func read(t *testing.T) map[string]rulefmt.Rule {
+	t.Helper()
+	content, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(content, false, model.UTF8Validation, parser.NewParser(parser.Options{}),
+		slog.New(slog.DiscardHandler))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	alerts := map[string]rulefmt.Rule{}
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			alerts[r.Alert] = r
+		}
+	}
+	return alerts
+}
+
+// fires reports whether the rule holds at the end of a scene, and has for as long as it has to.
+func fires(t *testing.T, rule rulefmt.Rule, series string) bool {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 10m\n"+series)
+	engine := promqltest.NewTestEngine(t, false, 10*time.Minute, promqltest.DefaultMaxSamplesPerQuery)
+	times := []time.Duration{length - time.Duration(rule.For), length}
+	return !slices.ContainsFunc(times, func(at time.Duration) bool {
+		query, err := engine.NewInstantQuery(t.Context(), storage, nil, rule.Expr, time.Unix(0, 0).Add(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer query.Close()
+		found, err := query.Exec(t.Context()).Vector()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !slices.ContainsFunc(found, func(s promql.Sample) bool { return s.Metric.Get("cluster") == "main" })
+	})
+}
