@@ -72,7 +72,7 @@ func newStage() *stage {
 			Healthy: true,
 		})
 		st.obs.Nodes = append(st.obs.Nodes, cluster.Node{
-			Name: name, Reachable: true, Assigned: &cluster.Assigned{Token: "t1", Version: version},
+			Name: name, Reachable: true, Published: true, Assigned: &cluster.Assigned{Token: "t1", Version: version},
 			URLs: cluster.URLs{Peer: []string{url + ":2380"}, Client: []string{url + ":4001"}, Quarantine: []string{
 				url + ":8001",
 			}},

@@ -77,7 +77,7 @@ func render(args ...string) (string, error) {
 
 // TestExamples holds the files of the source tree to what the command prints.
 func TestExamples(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "manifests")
+	dir := filepath.Join("..", "..", "..", "..", "manifests")
 	for name, args := range examples {
 		got, err := render(args...)
 		if err != nil {
@@ -102,7 +102,7 @@ func TestExamples(t *testing.T) {
 
 // Each file of these folders is in the examples.
 func TestAllFilesAreMadeByTheCommand(t *testing.T) {
-	dir := filepath.Join("..", "..", "..", "manifests")
+	dir := filepath.Join("..", "..", "..", "..", "manifests")
 	files, err := filepath.Glob(filepath.Join(dir, "etcd-*", "*"))
 	if err != nil || len(files) != len(examples) {
 		t.Errorf("%d files for %d examples, %v", len(files), len(examples), err)
