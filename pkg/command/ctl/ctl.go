@@ -191,6 +191,11 @@ func (t *tool) print(cmd *cobra.Command, v any, text func(w io.Writer) error) er
 	return t.out.Print(cmd.OutOrStdout(), v, text)
 }
 
+// warn tells a person that what was asked for may be a mistake.
+func warn(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
+}
+
 // note tells a person something that is not what was asked for.
 func note(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", cli.Plain(fmt.Sprintf(format, args...)))

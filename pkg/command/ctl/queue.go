@@ -222,6 +222,9 @@ func (t *tool) deleteCommand(ctx context.Context, cmd *cobra.Command, s *store.S
 	return t.print(cmd, deleted, func(io.Writer) error { return nil })
 }
 
+// stillShown says why the status shows a node whose record is deleted.
+const stillShown = "the status shows it until the daemons have forgotten it too: a day after they last heard of it"
+
 func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, name cluster.NodeName,
 	force bool) error {
 	if err := name.Validate(); err != nil {
@@ -232,16 +235,19 @@ func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, n
 	if err != nil {
 		return fmt.Errorf("look for the record of node %s: %w", name, err)
 	}
-	if !there {
-		return cli.WithHint(fmt.Errorf("there is no record of node %s", name), "list the nodes: etcd-manager-ctl status")
-	}
 	r, _, text, err := t.published(ctx, s)
 	if err != nil {
 		return err
 	}
-	if r == nil {
+	shown := r != nil && slices.ContainsFunc(r.Observation.Nodes, func(n cluster.Node) bool { return n.Name == name })
+	switch {
+	case !there && shown:
+		return cli.WithHint(fmt.Errorf("there is no record of node %s", name), stillShown)
+	case !there:
+		return cli.WithHint(fmt.Errorf("there is no record of node %s", name), "list the nodes: etcd-manager-ctl status")
+	case r == nil:
 		note(cmd, "%s", text)
-	} else if !force {
+	case !force:
 		for _, n := range r.Observation.Nodes {
 			if n.Name == name && n.Reachable {
 				return &cli.RefusedError{
@@ -254,6 +260,9 @@ func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, n
 	}
 	if err := s.Delete(ctx, key); err != nil {
 		return fmt.Errorf("delete the record of node %s: %w", name, err)
+	}
+	if shown {
+		note(cmd, "%s", stillShown)
 	}
 	return t.print(cmd, struct {
 		Name cluster.NodeName `json:"name"`

@@ -29,7 +29,7 @@ that may grant the coordinator's lease. The nodes of etcd's present voters becom
 		}
 		r := cluster.Request{Kind: cluster.RequestLeaseVoters, At: t.now().UTC(), Reason: *reason, By: operator(),
 			Lost: names}
-		if err := t.reallyLost(ctx, s, r); err != nil {
+		if err := t.reallyLost(ctx, cmd, s, r); err != nil {
 			return err
 		}
 		if r, err = s.PutRequest(ctx, r); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
-	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -97,6 +96,10 @@ func (t *tool) restore(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	if err != nil {
 		return err
 	}
+	if err := t.reallyLost(ctx, cmd, s, r); err != nil {
+		return err
+	}
+	t.doubt(cmd)
 	if w.dryRun {
 		return t.dryRestore(ctx, cmd, s, spec, r)
 	}
@@ -161,9 +164,6 @@ func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request
 		return spec, cli.WithHint(errors.New("the store has no spec, which a restore needs"),
 			"give --member-count and --etcd-version, or write one with configure-cluster")
 	}
-	if err := t.reallyLost(ctx, s, r); err != nil {
-		return spec, err
-	}
 	v, err := s.Poll(ctx)
 	if err != nil {
 		return spec, fmt.Errorf("read the control store: %w", err)
@@ -177,26 +177,6 @@ func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request
 		}
 	}
 	return spec, nil
-}
-
-// reallyLost refuses to call a node lost that answered a moment ago.
-func (t *tool) reallyLost(ctx context.Context, s *store.Store, r cluster.Request) error {
-	if len(r.Lost) == 0 {
-		return nil
-	}
-	report, _, _, err := t.published(ctx, s)
-	if err != nil || report == nil || t.now().Sub(report.At) > render.StaleAfter {
-		return err
-	}
-	for _, n := range report.Observation.Nodes {
-		if n.Reachable && slices.Contains(r.Lost, n.Name) {
-			return &cli.RefusedError{
-				Text: fmt.Sprintf("%s answered %s: it is not lost", n.Name, render.Age(t.now().Sub(report.At))),
-				Next: "remove it from --lost, or stop its daemon and its etcd for good first",
-			}
-		}
-	}
-	return nil
 }
 
 // queued says what was queued, and waits for its end if it is to.

@@ -97,6 +97,7 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	if err := s.PutSpec(ctx, spec); err != nil {
 		return err
 	}
+	t.doubt(cmd)
 	d := desiredOf(spec)
 	if allowed != nil {
 		// What is queued already stays as it is.
@@ -114,6 +115,21 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		}
 		return err
 	})
+}
+
+// doubt warns of what --member-count and --etcd-version say where that may be a mistake,
+// and is possible.
+func (t *tool) doubt(cmd *cobra.Command) {
+	if n := t.memberCount; n > 0 && n%2 == 0 {
+		warn(cmd, "%d members tolerate no more failures than %d, and need more votes for each write", n, n-1)
+	}
+	if t.etcdVersion == "" {
+		return
+	}
+	// It has been read before.
+	if v, err := etcdversion.Parse(t.etcdVersion); err == nil && v.Doubt() != "" {
+		warn(cmd, "%s: members run %s only where their machines have it", v.Doubt(), v)
+	}
 }
 
 // desired is the spec in the store, with what the flags change. What is wrong with the

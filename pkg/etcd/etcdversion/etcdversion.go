@@ -103,6 +103,23 @@ func (v Version) AtLeast(major, minor int) bool {
 // Learners, on which all membership changes stand, exist from 3.4.
 func (v Version) Managed() bool { return v.Major == 3 && v.Minor >= 4 }
 
+// newest are the newest patches that were there when this program was last tried with
+// them, by minor version of etcd 3; zero where nobody looked.
+var newest = map[int]int{4: 0, 5: 35, 6: 16, 7: 3}
+
+// Doubt says why this program does not know v to be a release of etcd, empty where it
+// has no doubt. It knows those that were there when it was made.
+func (v Version) Doubt() string {
+	patch, known := newest[v.Minor]
+	switch {
+	case v.Major != 3 || !known:
+		return fmt.Sprintf("this program does not know etcd %d.%d", v.Major, v.Minor)
+	case patch != 0 && v.Patch > patch:
+		return fmt.Sprintf("the newest etcd 3.%d that this program knows is 3.%d.%d", v.Minor, v.Minor, patch)
+	}
+	return ""
+}
+
 // UpgradeFloor returns the oldest patch of the minor version before v's from
 // which a member may be upgraded to v, the zero Version where any will do. 3.6
 // believes the newer of the two stores for members, which 3.5 keeps right only

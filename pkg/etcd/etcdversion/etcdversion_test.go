@@ -85,6 +85,20 @@ func TestAtLeastAndManaged(t *testing.T) {
 	}
 }
 
+func TestDoubt(t *testing.T) {
+	for text, want := range map[string]string{
+		"3.4.0": "", "3.4.99": "", "3.5.35": "", "3.6.16": "", "3.7.3": "", "3.5.8-eks-1-26-16": "",
+		"3.6.17": "the newest etcd 3.6 that this program knows is 3.6.16",
+		"3.6.99": "the newest etcd 3.6 that this program knows is 3.6.16",
+		"3.9.1":  "this program does not know etcd 3.9", "3.3.17": "this program does not know etcd 3.3",
+		"4.6.1": "this program does not know etcd 4.6",
+	} {
+		if got := Must(text).Doubt(); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestUnknownVersion(t *testing.T) {
 	var v Version
 	if !v.IsZero() || v.String() != "" || Must("3.6.16").IsZero() {
