@@ -56,9 +56,7 @@ func TestNodesAreFoundInTheStore(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir)
 	must(t, err)
-	for n, d := range w.nodes {
-		must(t, s.PutNode(t.Context(), store.NodeRecord{Name: n, Address: d.address, Boot: cluster.Token("boot-" + n)}))
-	}
+	w.publish(s)
 	must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}))
 	at := time.Now().Add(-time.Minute)
 	must(t, s.PutStatus(t.Context(), []byte(asJSON(t, published{

@@ -168,6 +168,7 @@ func TestACoordinatorThatIsAskedToPauseIsWaitedFor(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir)
 	must(t, err)
+	w.publish(s)
 	_, err = s.PutRequest(t.Context(), cluster.Request{
 		Kind: cluster.RequestPause, At: time.Now(), By: "eve", Reason: "repair",
 	})
@@ -187,6 +188,7 @@ func TestWhatIsDoneByHandIsInTheHistory(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(t.Context(), dir)
 	must(t, err)
+	w.publish(s)
 	c := w.connect(func(o *ConnectOptions) { o.BackupStore = dir })
 	must(t, c.Do(within(t, time.Minute), liftB))
 	must(t, c.Do(within(t, time.Minute), liftB)) // done already

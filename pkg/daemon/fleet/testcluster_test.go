@@ -18,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc/election"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // A daemon is a node with a real port and a real vote; its etcd is made up.
@@ -243,4 +244,12 @@ func gaps(obs cluster.Observation) string {
 
 func isReachable(obs cluster.Observation, name cluster.NodeName) bool {
 	return slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == name && n.Reachable })
+}
+
+// publish has all nodes' records in s, as their daemons write them.
+func (w *testCluster) publish(s *store.Store) {
+	w.t.Helper()
+	for n, d := range w.nodes {
+		must(w.t, s.PutNode(w.t.Context(), store.NodeRecord{Name: n, Address: d.address, Boot: cluster.Token("boot-" + n)}))
+	}
 }
