@@ -30,7 +30,7 @@ type asked struct {
 
 func (t *tool) restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "restore-backup NAME", Short: "ask for a restore of a backup", GroupID: "queue",
+		Use: "restore-backup NAME|latest|TIME", Short: "ask for a restore of a backup", GroupID: "queue",
 		Long: `restore-backup asks the coordinator to restore a backup. It begins within seconds:
 
   1. A last backup is taken of what still runs.
@@ -44,24 +44,40 @@ The revision continues above every one that was ever seen, so that Kubernetes no
 "etcd-manager-ctl delete-command" cancels the restore, and nothing has happened to the cluster. A restore that
 is not possible is refused; the reason is in control/closed/ and in the history.
 
+latest is the newest backup that counts: of this cluster, not damaged. A time such as 2026-11-20T10:00:00Z, or
+--before, takes the newest of those that were taken up to then. --dry-run shows which it is.
+
 --member-count and --etcd-version restore into another size, or into another version of etcd (an
 older minor version: only 3.4 from 3.5). What was written since the backup is lost; "configure-cluster
 --allow-restore" takes what runs to another version without that.`,
 		Example: "  etcd-manager-ctl --backup-store=s3://etcd/main restore-backup 2026-11-20T10:39:37Z-000001 --dry-run\n" +
+			"  etcd-manager-ctl restore-backup latest --wait\n" +
+			"  etcd-manager-ctl restore-backup --before=2026-11-20T10:00:00Z --dry-run\n" +
 			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 " +
 			"--lost=b,c",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 	}
 	var w asked
 	f := cmd.Flags()
+	before := f.String("before", "", "take the newest backup that counts and was taken up to this `time`")
 	f.StringVar(&w.reason, "reason", "", "why, for the record")
 	f.BoolVar(&w.skipBackup, "skip-backup", false, "take no last backup of what still runs")
 	f.StringSliceVar(&w.lost, "lost", nil, "`nodes` that are gone for good; do not wait for their votes")
 	f.BoolVar(&w.dryRun, "dry-run", false, "print what would be done, and queue nothing")
 	f.BoolVar(&w.wait, "wait", false, "wait until it is done or refused")
-	cmd.RunE = t.legacy(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
-		return t.restore(ctx, cmd, s, args[0], w)
-	}))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		which, err := parseWanted(args, *before)
+		if err != nil {
+			return err
+		}
+		return t.legacy(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+			name, err := t.chooseBackup(ctx, cmd, s, which)
+			if err != nil {
+				return err
+			}
+			return t.restore(ctx, cmd, s, name, w)
+		}))(cmd, args)
+	}
 	return cmd
 }
 

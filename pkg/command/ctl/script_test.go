@@ -2,11 +2,13 @@ package ctl
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"syscall"
@@ -15,7 +17,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -35,6 +41,7 @@ func TestMain(m *testing.M) {
 //
 //	ctl CODE ARGS...   run etcd-manager-ctl on $WORK/store; it must exit with CODE
 //	exits CODE ARGS... run any command
+//	taken NAME CLUSTER REVISION  put a backup with a description into $WORK/store
 //	await FILE REGEXP  wait until a file matches
 //	stamp FILE         replace @-5s@ in a file by the time 5 seconds ago
 func TestScripts(t *testing.T) {
@@ -54,6 +61,7 @@ func TestScripts(t *testing.T) {
 			},
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) { exits(ts, args) },
 			"stamp": stamp,
+			"taken": taken,
 			"await": await,
 		},
 	})
@@ -88,6 +96,30 @@ func stamp(ts *testscript.TestScript, _ bool, args []string) {
 	})
 	ts.Check(os.WriteFile(file, []byte(text), 0o600))
 	ts.Logf("%s", fmt.Sprintf("%.200s", text))
+}
+
+// taken puts a backup into the store that says what it is of: args are its name, its cluster
+// and its revision.
+func taken(ts *testscript.TestScript, _ bool, args []string) {
+	revision, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	digest := func(text string) backup.Digest {
+		return backup.Digest{Size: int64(len(text)), SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(text)))}
+	}
+	const marker, data = `{"etcdVersion":"3.6.10"}`, "data"
+	b, err := backup.Description{
+		Format: 1, Name: args[0], Info: backup.Info{EtcdVersion: etcdversion.Must("3.6.10")},
+		Facts:   backup.Facts{Cluster: args[1], Revision: cluster.Revision(revision)},
+		Content: digest(data), Object: digest(data), Marker: digest(marker), Compression: backup.Gzip,
+	}.Encode()
+	ts.Check(err)
+	dir := ts.MkAbs("store/" + args[0])
+	ts.Check(os.MkdirAll(dir, 0o700))
+	for name, text := range map[string]string{
+		"etcd.backup.gz": data, retention.MarkerFile: marker, retention.DescriptionFile: string(b),
+	} {
+		ts.Check(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 }
 
 // await waits until the file args[0] matches args[1].
