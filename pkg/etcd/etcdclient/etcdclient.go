@@ -75,7 +75,7 @@ type Client struct {
 type Options struct {
 	// Endpoints are client URLs.
 	Endpoints []string
-	// TLS is nil for plain http endpoints.
+	// TLS is for those of https. Where it is nil and some are http, only these are called.
 	TLS *tls.Config
 	// ConnectTimeout is how long one try to connect may take, by default a second.
 	ConnectTimeout time.Duration
@@ -90,8 +90,9 @@ func Open(o Options) (*Client, error) {
 	if len(o.Endpoints) == 0 {
 		return nil, errors.New("no etcd endpoint is known")
 	}
+	endpoints, how := byScheme(o.Endpoints, o.TLS)
 	c, err := clientv3.New(clientv3.Config{
-		Endpoints:           o.Endpoints,
+		Endpoints:           endpoints,
 		TLS:                 o.TLS,
 		Logger:              zap.NewNop(),
 		DialKeepAliveTime:   10 * time.Second,
@@ -100,13 +101,13 @@ func Open(o Options) (*Client, error) {
 		// A member that does not listen is told of at once; who asks decides whether
 		// to ask again.
 		MaxUnaryRetries: 2,
-		DialOptions: []grpc.DialOption{
+		DialOptions: append(how,
 			// The proxy in the environment is for the world outside: etcd is on the
 			// cluster's own network, and sees who connects by the certificate.
 			grpc.WithNoProxy(),
 			// Small buffers: a daemon keeps this connection for its whole life and
 			// sends a few hundred bytes a second over it.
-			grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10),
+			grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10),
 			// What may be under way of a snapshot. Left alone, gRPC lets a fast member
 			// fill 16 MiB of memory while the snapshot is compressed and stored.
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
@@ -118,13 +119,13 @@ func Open(o Options) (*Client, error) {
 				},
 				MinConnectTimeout: cmp.Or(o.ConnectTimeout, time.Second),
 			}),
-		},
+		),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open etcd client for %s: %w", strings.Join(o.Endpoints, ", "), err)
 	}
 	kept := clientv3.NewMaintenanceFromMaintenanceClient(clientv3.RetryMaintenanceClient(c, c.ActiveConnection()), c)
-	return &Client{c: c, kept: kept, endpoints: o.Endpoints, versions: versionClient(o.TLS)}, nil
+	return &Client{c: c, kept: kept, endpoints: endpoints, versions: versionClient(o.TLS)}, nil
 }
 
 // Close ends the connection.
