@@ -67,7 +67,8 @@ func TestKopsCommandLines(t *testing.T) {
 		t.Run(line.name, func(t *testing.T) {
 			c, machines := podMachines(t, line.etcd, "a")
 			m := machines[0]
-			m.Env, m.EtcdInsecure = append(m.Env, line.env...), line.http
+			m.Env = append(m.Env, line.env...)
+			m.EtcdInsecure.Store(line.http)
 			if line.host != "" {
 				m.Host = line.host
 			}
@@ -111,7 +112,7 @@ func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 		t.Errorf("etcd has %v, want %s and %s", got, peer, client)
 	}
 	pairs, err := filepath.Glob(m.Seen("/rootfs/mnt/master-vol-*/pki/*/*/*.crt"))
-	if err != nil || !l.http && len(pairs) != 4 {
+	if err != nil || len(pairs) != 4 {
 		t.Fatalf("the certificates are %v, %v", pairs, err)
 	}
 	for _, path := range pairs {

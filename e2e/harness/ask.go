@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -33,6 +34,10 @@ func (c *Cluster) NewClient(nodes ...*Node) (*clientv3.Client, error) {
 	}
 	if c.PKI != nil {
 		cfg.TLS = c.PKI.ClientTLS()
+		creds := etcdclient.Credentials(cfg.TLS, func(host string) bool {
+			return slices.Contains(c.endpoints(), "http://"+host)
+		})
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithTransportCredentials(creds))
 	}
 	if c.Net != nil {
 		cfg.DialOptions = append(cfg.DialOptions,

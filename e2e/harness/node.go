@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,8 +49,9 @@ type Node struct {
 	MayEnd bool
 	// Port is where clients are served, [ClientPort] where it is 0.
 	Port int
-	// EtcdInsecure says that etcd has no TLS while the daemon has.
-	EtcdInsecure bool
+	// EtcdInsecure says that etcd has no TLS while the daemon has. Clients of the cluster
+	// follow it.
+	EtcdInsecure atomic.Bool
 
 	c *Cluster
 	// pod is the command that runs the daemon in its container, if there is one.
@@ -71,7 +73,7 @@ type Node struct {
 
 // scheme returns http or https.
 func (n *Node) scheme() string {
-	if n.c.Insecure || n.EtcdInsecure {
+	if n.c.Insecure || n.EtcdInsecure.Load() {
 		return "http"
 	}
 	return "https"
@@ -105,6 +107,9 @@ func (n *Node) Args() []string {
 		args = append(args, "--insecure", "--etcd-insecure")
 	} else {
 		args = append(args, "--pki-dir="+n.pki())
+		if n.EtcdInsecure.Load() {
+			args = append(args, "--etcd-insecure")
+		}
 	}
 	args = append(args, n.c.Flags...)
 	return append(args, n.Flags...)

@@ -16,6 +16,7 @@ import (
 // were acknowledged. None of them may be lost.
 type Writer struct {
 	c      *Cluster
+	nodes  []*Node // nil for all that there are
 	prefix string
 	every  time.Duration
 	// open is a writer that begins a write at each time, however long others take.
@@ -46,6 +47,12 @@ func (c *Cluster) WriteEvery(every time.Duration) *Writer {
 	return c.write(every, false)
 }
 
+// WriteTo begins to write to the members on these nodes alone.
+func (c *Cluster) WriteTo(nodes ...*Node) *Writer {
+	c.t.Helper()
+	return c.write(10*time.Millisecond, false, nodes...)
+}
+
 // Load begins to write at that pace: no write waits for another one, as they come from many
 // clients. The nodes are those that there are.
 func (c *Cluster) Load(every time.Duration) *Writer {
@@ -53,14 +60,18 @@ func (c *Cluster) Load(every time.Duration) *Writer {
 	return c.write(every, true)
 }
 
-func (c *Cluster) write(every time.Duration, open bool) *Writer {
+func (c *Cluster) write(every time.Duration, open bool, nodes ...*Node) *Writer {
 	c.t.Helper()
-	client, err := c.NewClient(c.Nodes()...)
+	to := nodes
+	if nodes == nil {
+		to = c.Nodes()
+	}
+	client, err := c.NewClient(to...)
 	c.must(err, "begin to write")
 	ctx, cancel := context.WithCancel(c.ctx)
 	c.begun++ // those that have ended have left their keys
 	w := &Writer{
-		c: c, prefix: fmt.Sprintf("w%d/", c.begun), every: every, open: open, client: client,
+		c: c, nodes: nodes, prefix: fmt.Sprintf("w%d/", c.begun), every: every, open: open, client: client,
 		cancel: cancel, done: make(chan struct{}), acked: map[string]int64{},
 	}
 	c.writers = append(c.writers, w)
@@ -85,7 +96,7 @@ func (w *Writer) run(ctx context.Context) {
 			wg.Go(func() { w.put(ctx, key, askTime) })
 			continue
 		}
-		if i%100 == 0 { // nodes may have come
+		if i%100 == 0 && w.nodes == nil { // nodes may have come
 			w.client.SetEndpoints(w.c.endpoints()...)
 		}
 		w.put(ctx, key, time.Second)

@@ -95,6 +95,9 @@ type Node struct {
 	// Serving are the peer URLs that its member was last started for, nil where that is
 	// not known: those that etcd has on record, which may be older than the node's own.
 	Serving []string `json:"serving,omitempty"`
+	// PeerKeys says that its member was last started with keys for its peers: it can call
+	// those that have TLS, also where it has none itself.
+	PeerKeys bool `json:"peerKeys,omitempty"`
 	// Links are how the node reaches the peer ports of the other members that have
 	// started, and of learners, by ID; nil where it does not tell.
 	Links []Link `json:"links,omitempty"`

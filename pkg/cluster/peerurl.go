@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"net/url"
@@ -39,4 +40,28 @@ func NormalURL(u string) string {
 		port = "80"
 	}
 	return scheme + "://" + net.JoinHostPort(host, port) + strings.TrimSuffix(p.Path, "/")
+}
+
+// SecureURLs reports whether any of the URLs has TLS.
+func SecureURLs(urls []string) bool {
+	return slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(strings.ToLower(u), "https:") })
+}
+
+// Keyless returns the members that have no keys for their peers, as far as their nodes
+// tell, by name: they could not call one that has TLS. One whose node tells nothing has
+// keys if others call it with TLS.
+func (o Observation) Keyless() (names []NodeName) {
+	for _, m := range o.Members {
+		keys := SecureURLs(m.PeerURLs)
+		for _, n := range o.Nodes {
+			if n.Name == m.Name && n.Assigned != nil {
+				keys = n.PeerKeys
+			}
+		}
+		if !keys {
+			names = append(names, cmp.Or(m.Name, NodeName(m.ID.String())))
+		}
+	}
+	slices.Sort(names)
+	return names
 }

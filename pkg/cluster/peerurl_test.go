@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -31,5 +32,21 @@ func TestSharePeerURLComparesAddresses(t *testing.T) {
 	}
 	if cluster.SharePeerURL(nil, nil) {
 		t.Error("nothing shares a URL with nothing")
+	}
+}
+
+func TestKeyless(t *testing.T) {
+	runs := &cluster.Assigned{Token: "t1"}
+	o := cluster.Observation{
+		Members: []cluster.Member{
+			{ID: 1, Name: "told", PeerURLs: []string{"http://a:1"}}, {ID: 2, Name: "lacks", PeerURLs: []string{"https://b:1"}},
+			{ID: 3, Name: "silent", PeerURLs: []string{"https://c:1"}}, {ID: 4, PeerURLs: []string{"http://d:1"}},
+		},
+		Nodes: []cluster.Node{
+			{Name: "told", Assigned: runs, PeerKeys: true}, {Name: "lacks", Assigned: runs}, {Name: "silent"},
+		},
+	}
+	if got := o.Keyless(); !slices.Equal(got, []cluster.NodeName{"4", "lacks"}) {
+		t.Errorf("without keys are %v", got)
 	}
 }

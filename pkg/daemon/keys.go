@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -24,7 +25,9 @@ type keys struct {
 	renewer        certs.Renewer
 	server, client *certs.Identity // between daemons
 	etcd           *certs.Identity // of this daemon, as a client of etcd
-	wake           chan struct{}
+	// keyless says why there are no keys of etcd, nil where there are: without TLS it needs none.
+	keyless error
+	wake    chan struct{}
 }
 
 func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, error) {
@@ -38,19 +41,32 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 			return nil, err
 		}
 	}
-	if !c.EtcdInsecure {
-		var err error
-		// The peers' CA is needed when etcd starts; that it is missing is said now.
-		if _, err = certs.LoadCA(c.PKIDir, certs.PeersCA, now()); err != nil {
-			return nil, err
-		}
-		if k.etcd, err = k.add("etcd-client", certs.ClientsCA, certs.Pair{
-			Request: certs.EtcdClient(certs.EtcdClientName(name)),
-		}); err != nil {
-			return nil, err
-		}
+	err := k.openEtcd()
+	if c.EtcdInsecure {
+		k.keyless, err = err, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	return k, nil
+}
+
+// openEtcd issues the certificate with which this daemon calls etcd. Without TLS of its own,
+// it and its member call those that have TLS already, while that is being switched on.
+func (k *keys) openEtcd() (err error) {
+	if k.c.PKIDir == "" {
+		return errors.New("there is no --pki-dir")
+	}
+	// Both are needed when etcd starts; that one is missing is said now.
+	for _, ca := range []string{certs.PeersCA, certs.ClientsCA} {
+		if _, err := certs.LoadCA(k.c.PKIDir, ca, k.now()); err != nil {
+			return err
+		}
+	}
+	k.etcd, err = k.add("etcd-client", certs.ClientsCA, certs.Pair{
+		Request: certs.EtcdClient(certs.EtcdClientName(k.name)),
+	})
+	return err
 }
 
 func (k *keys) manager(role string, r certs.Request) (*certs.Identity, error) {

@@ -100,6 +100,38 @@ func TestWithoutTLSNoKeysAreMade(t *testing.T) {
 	}
 }
 
+// A daemon whose etcd has no TLS has keys where it can, for calling members that have it. It
+// needs none, so what it lacks keeps it from nothing.
+func TestWithoutTLSKeysAreMadeWhereTheCAsAre(t *testing.T) {
+	for _, tc := range []struct {
+		cas     []string
+		keyless string
+	}{
+		{[]string{certs.ManagerCA, certs.ClientsCA, certs.PeersCA}, ""},
+		{[]string{certs.ManagerCA, certs.ClientsCA}, certs.PeersCA},
+		{[]string{certs.ManagerCA, certs.PeersCA}, certs.ClientsCA},
+		{[]string{certs.ManagerCA}, certs.PeersCA},
+	} {
+		c := config()
+		c.EtcdInsecure, c.PKIDir = true, newPKI(t, tc.cas...)
+		k, err := newKeys(c, "a", time.Now)
+		must(t, err)
+		if has := k.Client() != nil; has != (tc.keyless == "") {
+			t.Errorf("of %v: keys %t", tc.cas, has)
+		}
+		if tc.keyless != "" {
+			wantError(t, k.keyless, tc.keyless)
+		} else {
+			must(t, k.keyless)
+		}
+	}
+	c := config()
+	c.EtcdInsecure, c.Insecure, c.PKIDir = true, true, ""
+	k, err := newKeys(c, "a", time.Now)
+	must(t, err)
+	wantError(t, k.keyless, "--pki-dir")
+}
+
 func TestAMissingCAIsSaidAtTheStart(t *testing.T) {
 	all := []string{certs.ManagerCA, certs.ClientsCA, certs.PeersCA}
 	for i, missing := range all {

@@ -138,6 +138,9 @@ func (d *Daemon) openKeys(context.Context) (err error) {
 		d.log.Warn(text)
 	}
 	d.keys, err = newKeys(d.c, d.name, d.now)
+	if err == nil && d.keys.keyless != nil {
+		d.log.Info("etcd has no keys: its members cannot be given TLS without a stop", "reason", d.keys.keyless)
+	}
 	return err
 }
 
@@ -185,7 +188,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		Inspector: inspector{d.store, d.c.Backups, string(d.name), d.c.EtcdDirs, d.c.Backups.TempDir, d.log},
 		Restorer:  stage.Stager{Store: d.store, Fetch: d.c.Backups.Fetch}, Now: d.now,
 	}
-	if !d.c.EtcdInsecure {
+	if d.keys.keyless == nil {
 		o.TLS = d.keys
 	}
 	if d.c.Release != "" {
@@ -230,7 +233,7 @@ func (d *Daemon) openFleet(context.Context) error {
 		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
 		Records: d.store, Peers: d.peerGroup.peers, Now: d.now, Fit: d.fit, Progress: d.runs,
 	}
-	if !d.c.EtcdInsecure {
+	if d.keys.keyless == nil {
 		o.EtcdTLS = d.keys.Client
 	}
 	d.fleet = fleet.New(o)

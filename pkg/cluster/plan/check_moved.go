@@ -24,8 +24,12 @@ func (c checker) update(op *MemberUpdate) error {
 	if !slices.Equal(m.PeerURLs, op.ExpectPeerURLs) {
 		return &StaleError{Want: "peer URLs " + strings.Join(op.ExpectPeerURLs, ","), Got: strings.Join(m.PeerURLs, ",")}
 	}
-	if c.withTLS(m.PeerURLs) && !c.withTLS(op.PeerURLs) {
+	now, then := cluster.SecureURLs(m.PeerURLs), cluster.SecureURLs(op.PeerURLs)
+	if now && !then {
 		return unsafe("quorum", "%s would give up TLS, and the others would not find it", m.Name)
+	}
+	if keyless := c.obs.Keyless(); !now && then && len(keyless) > 0 {
+		return unsafe("quorum", "%s has no keys, and could not call %s with TLS", keyless[0], m.Name)
 	}
 	for _, o := range c.obs.Members {
 		if o.ID != op.ID && cluster.SharePeerURL(o.PeerURLs, op.PeerURLs) {
@@ -33,15 +37,6 @@ func (c checker) update(op *MemberUpdate) error {
 		}
 	}
 	return c.settled(op.ID.String())
-}
-
-func (c checker) withTLS(urls []string) bool {
-	for _, text := range urls {
-		if u, err := url.Parse(text); err == nil && strings.EqualFold(u.Scheme, "https") {
-			return true
-		}
-	}
-	return false
 }
 
 // listensElsewhere reports whether the others look for m, by the record, at schemes and

@@ -31,6 +31,7 @@ import (
 //	address=10.0.0.9:3996
 //	foreign=prod           its daemon belongs to a cluster of that name
 //	peer=https://x:2380    the peer URLs that it serves
+//	keyless                its member was started without keys for its peers
 //	quarantine=https://x:1 the URL on which it serves when it is closed to clients; quarantine for none
 //	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MiB
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
@@ -156,6 +157,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.URLs.Quarantine = strings.Fields(value)
 	case "serving":
 		n.Serving = strings.Split(value, ",")
+	case "keyless":
+		n.PeerKeys = false
 	case "newcluster":
 		n.NewCluster = true
 	case "unpublished":

@@ -317,6 +317,7 @@ func (s *stage) node(name cluster.NodeName) *cluster.Node {
 		Disk:     cluster.Disk{State: cluster.DiskEmpty},
 		Process:  cluster.Process{State: cluster.ProcessStopped},
 		Versions: []etcdversion.Version{standard},
+		PeerKeys: true,
 	})
 	return &s.obs.Nodes[len(s.obs.Nodes)-1]
 }

@@ -262,10 +262,11 @@ var reasonDocs = []ReasonDoc{
 		"etcd's member list has another peer URL for a member than the one that its node serves: the machine's " +
 			"address has changed since the member was added. The other members look for it in the wrong place; it may or " +
 			"may not reach them. The member list is updated automatically, one member at a time, when all voters are " +
-			"healthy and there is no learner, but not if TLS would be given up.",
+			"healthy and there is no learner. But TLS is not given up, and it is switched on only when all members have " +
+			"keys for it.",
 		"Bring the unhealthy voters back. Or give the machine its old address back. Or run the command in the text, " +
 			"on a machine that can reach etcd and has its certificates: one member at a time, and only while a majority " +
-			"is healthy."},
+			"is healthy. Where the text is about TLS, do what it says on the machine that it names."},
 	{PeerUnreachable,
 		"A node does not reach the peer port of another voter that serves. Two voters that talk to a third one only " +
 			"cannot go on without it, though all three look healthy. No member is promoted, removed or stopped as long as " +

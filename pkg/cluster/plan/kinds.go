@@ -150,7 +150,8 @@ var kinds = []Kind{
 	{
 		Path: "member update", Short: "change a member's peer URLs in etcd to those that its node serves",
 		Needs: "etcd has the expected peer URLs on record for the member, all voters are healthy, there is no learner, and " +
-			"no other member has yet to be restarted with its new URLs. TLS is not given up. The names in the URLs resolve.",
+			"no other member has yet to be restarted with its new URLs. TLS is not given up, and all members " +
+			"have keys where it is switched on. The names in the URLs resolve.",
 		Done: "etcd has these peer URLs on record for the member.",
 		New:  func() Operation { return &MemberUpdate{} },
 	},

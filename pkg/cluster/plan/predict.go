@@ -280,6 +280,7 @@ func (w *world) start(op *MemberStart) {
 			continue
 		}
 		m.Name, m.ClientURLs, n.Serving = n.Name, n.URLs.Client, m.PeerURLs
+		n.PeerKeys = n.PeerKeys || cluster.SecureURLs(n.URLs.Peer)
 		if w.Leader != 0 {
 			well(m)
 		}

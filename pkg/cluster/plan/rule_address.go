@@ -23,6 +23,11 @@ func ruleAddress(l *view) (Operation, verdict) {
 		if l.moves(n, m) && l.calm() {
 			continue // see ruleMoved
 		}
+		if why := l.scheme(n, m); why != "" {
+			l.hold(PeerURLDiffers, "etcd has %s on record for %s, and its flags say %s; %s",
+				strings.Join(m.PeerURLs, ","), m.Name, strings.Join(n.URLs.Peer, ","), why)
+			continue
+		}
 		what := fmt.Sprintf("etcd has %s on record for %s, but its node serves %s",
 			strings.Join(m.PeerURLs, ","), m.Name, strings.Join(n.URLs.Peer, ","))
 		if !settled {

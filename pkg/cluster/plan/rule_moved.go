@@ -1,9 +1,9 @@
 package plan
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -53,15 +53,27 @@ func (l *view) inPlace(n *cluster.Node, m cluster.Member) bool {
 		n.Process.State == cluster.ProcessRunning && l.runsMember(n, m)
 }
 
-// moves reports whether m is to be looked for elsewhere. TLS is not given up in a
-// cluster that runs: who asks for that may not know that it does.
+// moves reports whether m is to be looked for elsewhere.
 func (l *view) moves(n *cluster.Node, m cluster.Member) bool {
 	return len(n.URLs.Peer) > 0 && n.Serving != nil && !cluster.SharePeerURL(n.URLs.Peer, m.PeerURLs) &&
-		!(secure(m.PeerURLs) && !secure(n.URLs.Peer))
+		l.scheme(n, m) == ""
 }
 
-func secure(urls []string) bool {
-	return slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(strings.ToLower(u), "https:") })
+// scheme says why m is not looked for with or without TLS, as its node asks for, "" where
+// it may be. TLS is not given up in a cluster that runs: who asks for that may not know
+// that it does. It is not switched on while a member has no keys to call m with.
+func (l *view) scheme(n *cluster.Node, m cluster.Member) string {
+	record, flags := cluster.SecureURLs(m.PeerURLs), cluster.SecureURLs(n.URLs.Peer)
+	keyless := l.obs.Keyless()
+	switch {
+	case record && !flags:
+		return fmt.Sprintf("TLS is not switched off in a running cluster: give the daemon on %s its URLs with https again, "+
+			"and no --etcd-insecure", n.Name)
+	case !record && flags && len(keyless) > 0:
+		return fmt.Sprintf("TLS is not switched on while %s could not call it, for want of keys: put the CAs etcd-peers-ca "+
+			"and etcd-clients-ca into --pki-dir there, and start the daemon again", names(keyless))
+	}
+	return ""
 }
 
 // follows returns the peer URLs for which m has to be started again, nil where it

@@ -302,7 +302,13 @@ func TestMembersAreAskedWithTheCertificateOfTheMember(t *testing.T) {
 	if _, err := h.peer(); err == nil {
 		t.Error("it has a certificate before a member was started")
 	}
+	if n, _ := h.Observe(t.Context()); n.PeerKeys {
+		t.Error("it tells of keys before a member was started")
+	}
 	h.must(prepare(), start(plan.StartNew))
+	if n, _ := h.Observe(t.Context()); !n.PeerKeys {
+		t.Error("it does not tell that its member has keys")
+	}
 	p, err := h.peer()
 	if err != nil {
 		t.Fatal(err)

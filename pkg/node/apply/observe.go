@@ -52,6 +52,7 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 		if urls := l.serving.Load(); urls != nil {
 			n.Serving = *urls
 		}
+		n.PeerKeys = l.files.Load() != nil
 		n.Process.Version = s.Assigned.Version
 	}
 	if status.State == cluster.ProcessCrashing {
@@ -68,7 +69,7 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 		n.Process.NoReport = l.noReport(ctx, s, err)
 	}
 	if err == nil && r.Denied != "" {
-		n.Process.NoReport = l.denied(r.Denied)
+		n.Process.NoReport = l.denied(s, r.Denied)
 	}
 	if err != nil {
 		return f, r
@@ -180,7 +181,7 @@ const reasonTime = 300 * time.Millisecond
 // noReport says why the node's etcd gave no report.
 func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *cluster.NoReport {
 	why := &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
-	config := l.clientTLS()
+	config := l.ownTLS(s)
 	why.User = clientName(config)
 	var foreign *foreignError
 	endpoint, urlErr := l.endpoint(s)
@@ -194,18 +195,27 @@ func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *clu
 
 // denied tells of an etcd that reports, and lets the daemon read nothing. So it
 // gives it no snapshot either, which is seen here and not by a backup that fails.
-func (l *Local) denied(text string) *cluster.NoReport {
+func (l *Local) denied(s nodestate.State, text string) *cluster.NoReport {
 	return &cluster.NoReport{
-		Cause: cluster.CauseAuth, Text: "etcd denies access: " + text, User: clientName(l.clientTLS()),
+		Cause: cluster.CauseAuth, Text: "etcd denies access: " + text, User: clientName(l.ownTLS(s)),
 	}
 }
 
-// clientTLS returns how the daemon calls its etcd, nil for plain HTTP.
+// clientTLS returns how the daemon calls members that have TLS, nil where it has no keys.
 func (l *Local) clientTLS() *tls.Config {
 	if l.o.TLS == nil {
 		return nil
 	}
 	return l.o.TLS.Client()
+}
+
+// ownTLS returns how the daemon calls its own etcd, nil for plain HTTP: it may have keys,
+// and etcd take it for nobody.
+func (l *Local) ownTLS(s nodestate.State) *tls.Config {
+	if endpoint, err := l.endpoint(s); err != nil || !cluster.SecureURLs([]string{endpoint}) {
+		return nil
+	}
+	return l.clientTLS()
 }
 
 // clientName returns the common name of the certificate that a client shows,
@@ -263,11 +273,7 @@ func (l *Local) etcd(s nodestate.State) (*etcdclient.Client, error) {
 		_ = l.client.Close()
 		l.client = nil
 	}
-	opts := etcdclient.Options{Endpoints: []string{endpoint}}
-	if l.o.TLS != nil {
-		opts.TLS = l.o.TLS.Client()
-	}
-	c, err := etcdclient.Open(opts)
+	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: l.ownTLS(s)})
 	if err != nil {
 		return nil, err
 	}

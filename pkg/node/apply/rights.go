@@ -67,7 +67,7 @@ func (l *Local) askRights(ctx context.Context, s nodestate.State) (*cluster.NoRo
 	if err != nil {
 		return nil, err
 	}
-	user := clientName(l.clientTLS())
+	user := clientName(l.ownTLS(s))
 	r, err := c.Rights(ctx, user)
 	if err != nil || r.Root || !r.On && !r.Ahead {
 		return nil, err

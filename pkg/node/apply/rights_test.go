@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -73,5 +74,16 @@ func turnAuthOn(t *testing.T, endpoints []string) {
 	_, enabled := c.AuthEnable(ctx)
 	if err := errors.Join(added, granted, enabled); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A daemon may have keys, and its etcd no TLS: etcd takes it for nobody then.
+func TestOverPlainHTTPADaemonHasNoName(t *testing.T) {
+	s := nodestate.State{Assigned: &cluster.Assigned{}}
+	for url, want := range map[string]bool{"http://a:4001": false, "https://a:4001": true} {
+		l := NewLocal(LocalOptions{Name: "a", URLs: cluster.URLs{Client: []string{url}}, TLS: new(fileTLS)})
+		if got := l.ownTLS(s) != nil; got != want || l.clientTLS() == nil {
+			t.Errorf("at %s it has a certificate: %t", url, got)
+		}
 	}
 }

@@ -107,10 +107,6 @@ func (l *Local) reportOf(ctx context.Context, m cluster.Member) (cluster.Report,
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	return reportOf(ctx, func(urls []string) (Etcd, error) {
-		o := etcdclient.Options{Endpoints: urls}
-		if l.o.TLS != nil {
-			o.TLS = l.o.TLS.Client()
-		}
-		return etcdclient.Open(o)
+		return etcdclient.Open(etcdclient.Options{Endpoints: urls, TLS: l.clientTLS()})
 	}, m.ClientURLs[:1], m.ID)
 }
