@@ -185,6 +185,9 @@ func burySomebody(hosts []*host, keys map[string]string) {
 	a, c := hosts[0], hosts[2]
 	a.t.Helper()
 	c.kill()
+	if names := a.ok("__complete", "remove", ""); !strings.HasPrefix(names, "a\nb\nc\n:") {
+		a.t.Errorf("the shell is offered %q", names)
+	}
 	a.ok("remove", "c")
 	a.wantVoters("a", "b")
 	c.fails(3, []string{"was removed from the cluster", "--set-aside-data"}, "join", a.clientURL())

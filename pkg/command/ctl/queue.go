@@ -32,7 +32,7 @@ etcd processes.`,
 	}))
 	forget := &cobra.Command{
 		Use: "forget-node NAME", Short: "delete the record of a machine that is gone for good", GroupID: "queue",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: cli.Complete(1, false, t.words(recordNames)),
 	}
 	force := forget.Flags().Bool("force", false, "delete it even if the published status says that the node answers")
 	forget.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
@@ -52,6 +52,7 @@ etcd processes.`,
 			Use: "delete-command NAME", Short: "delete queued commands and requests, by their name or their backup's name",
 			GroupID: "queue",
 			Args:    cobra.ExactArgs(1), RunE: t.legacy(t.deleteCommand),
+			ValidArgsFunction: cli.Complete(1, false, t.words(queuedNames)),
 		},
 		forget,
 		t.recoverCommand(),

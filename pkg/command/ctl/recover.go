@@ -20,6 +20,7 @@ that may grant the coordinator's lease. The nodes of etcd's present voters becom
 		Args: cobra.NoArgs,
 	}
 	lost := cmd.Flags().StringSlice("lost", nil, "nodes that are gone for good")
+	t.completeLost(cmd)
 	reason := cmd.Flags().String("reason", "", "why, for the record")
 	wait := cmd.Flags().Bool("wait", false, "wait until it is done")
 	cmd.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {

@@ -55,7 +55,7 @@ older minor version: only 3.4 from 3.5). What was written since the backup is lo
 			"  etcd-manager-ctl restore-backup --before=2026-11-20T10:00:00Z --dry-run\n" +
 			"  etcd-manager-ctl --backup-store=s3://etcd/main --member-count=1 restore-backup 2026-11-20T10:39:37Z-000001 " +
 			"--lost=b,c",
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: cli.Complete(1, false, t.words(backupNames)),
 	}
 	var w asked
 	f := cmd.Flags()
@@ -63,6 +63,7 @@ older minor version: only 3.4 from 3.5). What was written since the backup is lo
 	f.StringVar(&w.reason, "reason", "", "why, for the record")
 	f.BoolVar(&w.skipBackup, "skip-backup", false, "take no last backup of what still runs")
 	f.StringSliceVar(&w.lost, "lost", nil, "`nodes` that are gone for good; do not wait for their votes")
+	t.completeLost(cmd)
 	f.BoolVar(&w.dryRun, "dry-run", false, "print what would be done, and queue nothing")
 	f.BoolVar(&w.wait, "wait", false, "wait until it is done or refused")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -47,6 +47,22 @@ func Commands(o Options) []*cobra.Command {
 	return []*cobra.Command{newList(o), newVerify(o), newDrill(o), newDump(o), newDiff(o)}
 }
 
+// names are those of the backups in the program's store, newest first.
+func (o Options) names(ctx context.Context, _ *cobra.Command) (list []string, err error) {
+	if o.Open == nil {
+		return nil, nil
+	}
+	s, err := o.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Backups(ctx)
+	for _, b := range all {
+		list = append(list, b.Name)
+	}
+	return list, errors.Join(err, s.Close(ctx))
+}
+
 func (o Options) withDefaults() Options {
 	if o.OpenAt == nil {
 		o.OpenAt = store.Open

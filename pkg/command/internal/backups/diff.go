@@ -43,7 +43,7 @@ func newDiff(o Options) *cobra.Command {
 		Use: "diff A B", Short: "compare what is in two backups", Long: diffLong,
 		Example: "  diff 2026-11-20T10:39:37Z-000001 2026-11-20T11:39:37Z-000005\n  diff before.db after.db --keys " +
 			"--prefix=/registry/secrets/",
-		Args: cobra.ExactArgs(2), RunE: d.run,
+		Args: cobra.ExactArgs(2), RunE: d.run, ValidArgsFunction: cli.Complete(2, true, o.names),
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.prefix, "prefix", "", "only keys with this `prefix`")

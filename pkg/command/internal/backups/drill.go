@@ -43,7 +43,7 @@ func newDrill(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "drill [NAME|FILE|--latest]", Short: "restore a backup as a trial", Long: drillLong,
 		Example: "  drill --latest\n  drill 2026-11-20T10:39:37Z-000001 --etcd-dir=/opt/etcd --temp-dir=/var/tmp",
-		Args:    cobra.MaximumNArgs(1), RunE: d.run,
+		Args:    cobra.MaximumNArgs(1), RunE: d.run, ValidArgsFunction: cli.Complete(1, true, o.names),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&d.latest, "latest", false, "the newest backup in the store")

@@ -52,7 +52,7 @@ func newDump(o Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "dump [NAME|FILE|--latest]", Short: "print what is in a backup", Long: dumpLong,
 		Example: "  dump --latest --summary\n  dump snapshot.db --prefix=/registry/configmaps/kube-system/ -o jsonl",
-		Args:    cobra.MaximumNArgs(1), RunE: d.run,
+		Args:    cobra.MaximumNArgs(1), RunE: d.run, ValidArgsFunction: cli.Complete(1, true, o.names),
 	}
 	f := cmd.Flags()
 	f.StringVar(&d.dataDir, "data-dir", "", "the backup as `STORE/NAME`")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +52,7 @@ func newVerify(o Options) *cobra.Command {
 		Use: "verify [NAME...|--latest|--all]", Short: "check that backups are whole", Long: verifyLong,
 		Example: "  verify --latest\n  verify --all --object-only\n  verify 2026-11-20T10:39:37Z-000001 " +
 			"--decrypt-key=key.txt",
-		RunE: v.run,
+		RunE: v.run, ValidArgsFunction: cli.Complete(math.MaxInt, false, o.names),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&v.latest, "latest", false, "the newest backup in the store")

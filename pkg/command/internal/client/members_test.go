@@ -78,6 +78,10 @@ func movesTheLeader(t *testing.T, w *testCluster) {
 	if r := ok(t, w.with("move-leader", was)...); r.stdout != was+" is the leader: nothing to do\n" {
 		t.Errorf("%+v", r)
 	}
+	complete := append([]string{"__complete", "move-leader"}, append(w.flags(), "")...)
+	if r := ok(t, complete...); !strings.HasPrefix(r.stdout, "a\nb\nc\n:") {
+		t.Errorf("the shell is offered %q", r.stdout)
+	}
 	l := decoded[leadership](t, w.with("move-leader", to)...)
 	if !l.Moved || string(l.From) != was || string(l.To) != to || l.FromID != cluster.MemberID(id) || l.RaftTerm < 3 {
 		t.Errorf("the result is %+v", l)

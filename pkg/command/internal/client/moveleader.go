@@ -1,8 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,10 +23,27 @@ voter that is most up to date. It changes nothing if that member already is the 
 		Args: cobra.MaximumNArgs(1),
 	}
 	t := newTool(cmd)
+	cmd.ValidArgsFunction = cli.Complete(1, false, t.memberNames)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return t.moveLeader(cmd.Context(), strings.Join(args, ""))
 	}
 	return cmd
+}
+
+// memberNames are the names of the members, and the IDs of those that have none.
+func (t *tool) memberNames(ctx context.Context, _ *cobra.Command) (names []string, err error) {
+	c, err := t.access.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is written over it.
+	defer c.Close()
+	list, err := c.Members(ctx)
+	for _, m := range list {
+		names = append(names, cmp.Or(string(m.Name), m.ID.String()))
+	}
+	slices.Sort(names)
+	return names, err
 }
 
 // A leadership is the result of move-leader.

@@ -1,14 +1,18 @@
 package machines
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
 // NewReset returns the command reset, also called leave.
@@ -99,6 +103,14 @@ It refuses if the cluster would lose its quorum, and to remove a healthy member 
 	cmd.Flags().BoolVar(&t.goal.Force, "force", false, "remove a member that is healthy")
 	cmd.Flags().StringVar(&given, "endpoints", "", "client `URLs` of members; by default this machine's own")
 	t.addRun()
+	cmd.ValidArgsFunction = cli.Complete(1, false, func(ctx context.Context, _ *cobra.Command) (_ []string, err error) {
+		if given != "" {
+			if t.endpoints, err = endpoints(given, false); err != nil {
+				return nil, err
+			}
+		}
+		return t.memberNames(ctx)
+	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		t.goal.Target = args[0]
 		if given != "" {
@@ -121,4 +133,14 @@ It refuses if the cluster would lose its quorum, and to remove a healthy member 
 		})
 	}
 	return cmd
+}
+
+// memberNames are the names of the members of the cluster, and the IDs of those that have none.
+func (t *task) memberNames(ctx context.Context) (names []string, err error) {
+	_, obs, err := t.see(func(m *operate.Machine) (machine.Observation, error) { return m.Observe(ctx, t.goal) })
+	for _, m := range obs.Remote.Members {
+		names = append(names, cmp.Or(string(m.Name), m.ID.String()))
+	}
+	slices.Sort(names)
+	return names, err
 }
