@@ -70,12 +70,17 @@ type dry struct {
 	// above the backup's, zero where the backup does not tell its own.
 	HighWater cluster.Revision `json:"highWater"`
 	Lost      cluster.Revision `json:"lostRevisions,omitempty"`
+	// Restored is when the present incarnation began by a restore, if the backup is older: that
+	// raised the revision by far more than was written, and Lost counts from there.
+	Restored time.Time `json:"lostRevisionsSince,omitzero"`
 	// Needed is what each node needs of disk, in bytes; Free what they have.
 	Needed int64                      `json:"neededBytes,omitempty"`
 	Free   map[cluster.NodeName]int64 `json:"freeBytes"`
 	Plan   render.Steps               `json:"plan"`
 
 	age time.Duration
+	// same says that the restore was of the same backup.
+	same bool
 }
 
 func newDry(now time.Time, r cluster.Request, src cluster.Source, obs cluster.Observation) dry {
@@ -86,7 +91,13 @@ func newDry(now time.Time, r cluster.Request, src cluster.Source, obs cluster.Ob
 		}
 	}
 	if src.Revision > 0 {
-		d.Lost = max(0, obs.Revision-src.Revision)
+		from := src.Revision
+		for _, inc := range obs.Store.Incarnations {
+			if inc.Token == obs.Token && inc.Restored != nil && inc.Restored.Revision > from {
+				from, d.Restored, d.same = inc.Restored.Revision, inc.At, inc.Restored.Backup == r.Backup
+			}
+		}
+		d.Lost = max(0, obs.Revision-from)
 	}
 	for _, n := range obs.Nodes {
 		if n.Reachable && n.FreeBytes > 0 {
@@ -94,6 +105,21 @@ func newDry(now time.Time, r cluster.Request, src cluster.Source, obs cluster.Ob
 		}
 	}
 	return d
+}
+
+// lost says what comes after the backup.
+func (d dry) lost() string {
+	text := fmt.Sprintf("the writes of the last %s", d.age.Round(time.Second))
+	since := "since the restore of " + d.Restored.UTC().Format(time.RFC3339)
+	switch {
+	case d.same:
+		return fmt.Sprintf("the writes %s, %d revisions", since, d.Lost)
+	case !d.Restored.IsZero():
+		return fmt.Sprintf("%s: %d revisions %s, and what that kept of those before", text, d.Lost, since)
+	case d.Lost > 0:
+		return fmt.Sprintf("%s, %d revisions", text, d.Lost)
+	}
+	return text
 }
 
 func (d dry) write(w io.Writer) error {
@@ -108,16 +134,12 @@ func (d dry) write(w io.Writer) error {
 		free = append(free, fmt.Sprintf("%s %s", name, render.Bytes(n)))
 	}
 	slices.Sort(free)
-	lost := fmt.Sprintf("the writes of the last %s", d.age.Round(time.Second))
-	if d.Lost > 0 {
-		lost += fmt.Sprintf(", %d revisions", d.Lost)
-	}
 	return cli.Rows(w,
 		[]string{"BACKUP", d.Source.Backup},
 		[]string{"TAKEN", d.At.UTC().Format(time.RFC3339) + " of etcd " + d.Source.Version.String()},
 		[]string{"REVISION", known(int64(d.Source.Revision), fmt.Sprint(d.Source.Revision))},
 		[]string{"SNAPSHOT", known(d.Source.Size, render.Bytes(d.Source.Size))},
-		[]string{"LOST", lost},
+		[]string{"LOST", d.lost()},
 		[]string{"DISK", known(d.Needed, render.Bytes(d.Needed)+" on each node, besides the old data") + "; free: " + cmp.Or(
 			strings.Join(free, ", "), "unknown")},
 		[]string{"TOOL", "etcdutl of the version to run, on each node"},
