@@ -1,20 +1,16 @@
 package ctl
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
@@ -22,22 +18,6 @@ import (
 )
 
 func (t *tool) observeCommands() []*cobra.Command {
-	history := &cobra.Command{
-		Use: "history", Short: "print the operations of the past", GroupID: "show", Args: cobra.NoArgs,
-	}
-	last := history.Flags().IntP("last", "n", 20, "how many of the newest operations; 0 for all")
-	history.Long = `history prints what the coordinators did, and what was done by hand. With --orders it prints what the nodes
-themselves have written down: who ordered what of which node, and what was refused.`
-	orders := history.Flags().Bool("orders", false, "print the orders that each node has recorded")
-	history.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-		if *last < 0 {
-			return cli.Usagef("--last is %d, it must not be negative", *last)
-		}
-		if *orders {
-			return t.orders(ctx, cmd, s, *last)
-		}
-		return t.history(ctx, cmd, s, *last)
-	})
 	return []*cobra.Command{
 		t.statusCommand(), t.topCommand(),
 		{
@@ -56,7 +36,7 @@ themselves have written down: who ordered what of which node, and what was refus
 as etcdadm command lines, and what holds them back as comments.`,
 			Args: cobra.NoArgs, RunE: t.run(t.plan),
 		},
-		history,
+		t.historyCommand(),
 	}
 }
 
@@ -154,79 +134,4 @@ func (t *tool) plan(ctx context.Context, cmd *cobra.Command, s *store.Store, _ [
 		return err
 	}
 	return steps.Err()
-}
-
-func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, last int) error {
-	list, err := s.History(ctx)
-	if err != nil {
-		return fmt.Errorf("read the history: %w", err)
-	}
-	if last > 0 {
-		list = list[max(0, len(list)-last):]
-	}
-	return t.print(cmd, list, func(w io.Writer) error {
-		if len(list) == 0 {
-			note(cmd, "the history is empty")
-			return nil
-		}
-		rows := [][]string{{"AT", "TERM", "BY", "TOOK", "OPERATION", "RESULT"}}
-		for _, e := range list {
-			result := "done"
-			if e.Error != "" {
-				result = "failed: " + e.Error
-			}
-			line := e.Line
-			if e.Why != "" {
-				line += "  # " + e.Why
-			}
-			rows = append(rows, []string{
-				e.At.UTC().Format(time.RFC3339), fmt.Sprint(e.Term), string(e.By),
-				e.Took.Round(time.Millisecond).String(), line, result,
-			})
-		}
-		return cli.Rows(w, rows...)
-	})
-}
-
-// An order is what was ordered of a node.
-type order struct {
-	Node cluster.NodeName `json:"node"`
-	store.HistoryEntry
-}
-
-// orders prints what the nodes have written down of the orders that they got.
-func (t *tool) orders(ctx context.Context, cmd *cobra.Command, s *store.Store, last int) error {
-	all, err := s.Orders(ctx)
-	if err != nil {
-		return err
-	}
-	list := []order{}
-	for node, entries := range all {
-		for _, e := range entries {
-			list = append(list, order{node, e})
-		}
-	}
-	slices.SortFunc(list, func(a, b order) int {
-		return cmp.Or(a.At.Compare(b.At), strings.Compare(string(a.Node), string(b.Node)))
-	})
-	if last > 0 {
-		list = list[max(0, len(list)-last):]
-	}
-	return t.print(cmd, list, func(w io.Writer) error {
-		if len(list) == 0 {
-			note(cmd, "no node has recorded an order")
-			return nil
-		}
-		rows := [][]string{{"AT", "NODE", "TERM", "BY", "OPERATION", "RESULT"}}
-		for _, o := range list {
-			result := "done"
-			if o.Error != "" {
-				result = "failed: " + o.Error
-			}
-			rows = append(rows, []string{
-				o.At.UTC().Format(time.RFC3339), string(o.Node), fmt.Sprint(o.Term), string(o.By), o.Line, result,
-			})
-		}
-		return cli.Rows(w, rows...)
-	})
 }

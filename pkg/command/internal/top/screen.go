@@ -21,6 +21,18 @@ func IsTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
+// Width is how many columns the terminal behind w has, zero where there is none.
+func Width(w io.Writer) int {
+	if !IsTerminal(w) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
+}
+
 // What begins and ends drawing: the other screen, without a cursor.
 const (
 	enter = "\x1b[?1049h\x1b[?25l"
