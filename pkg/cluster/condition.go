@@ -35,6 +35,9 @@ const (
 	Unstarted Condition = "unstarted"
 	// Down: it does not answer.
 	Down Condition = "down"
+	// Unknown: nobody has asked it. Only a person's command knows of members whose
+	// machines it does not know.
+	Unknown Condition = "unknown"
 )
 
 // Serves reports whether a step may rely on a member in condition c: it has

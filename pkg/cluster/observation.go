@@ -14,6 +14,9 @@ type Answer struct {
 	Report *Report `json:"report,omitempty"`
 	// Now is the node's clock when it answered.
 	Now time.Time `json:"now"`
+	// Known is what it knows of the others, nil where the caller is one of them, and
+	// from daemons that do not tell.
+	Known *Known `json:"known,omitempty"`
 }
 
 // An Observation is one observation of everything, at one time, by one node. Slices

@@ -31,6 +31,8 @@ type node struct {
 	// authority holds orders of others to the lease, orders writes them down.
 	authority *authority
 	orders    *orderBook
+	// known tells what this daemon knows of its cluster; nil for nothing.
+	known func(ctx context.Context) *cluster.Known
 	// voted is the node's last vote, nil for none.
 	voted atomic.Pointer[lease.Vote]
 	// released is called when the lease was released.
@@ -177,8 +179,16 @@ func (n *node) vote(self cluster.NodeName, leaseVoters []cluster.NodeName, now t
 // handler is the node as the port serves it.
 type handler struct{ n *node }
 
-func (h handler) Observe(ctx context.Context, _ rpc.Caller) (cluster.Answer, error) {
-	return h.n.Observe(ctx), nil
+// Observe tells a person what the daemon knows of the others, too.
+func (h handler) Observe(ctx context.Context, from rpc.Caller) (cluster.Answer, error) {
+	if h.n.known == nil || from.Role != rpc.RoleOperator && from.Role != rpc.RoleReadOnly {
+		return h.n.Observe(ctx), nil
+	}
+	known := make(chan *cluster.Known, 1)
+	go func() { known <- h.n.known(ctx) }()
+	a := h.n.Observe(ctx)
+	a.Known = <-known
+	return a, nil
 }
 
 func (h handler) Execute(ctx context.Context, from rpc.Caller, e plan.Order) error {

@@ -239,6 +239,7 @@ func (d *Daemon) openFleet(context.Context) error {
 	d.fleet = fleet.New(o)
 	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
 	d.pub = newPublisher(d.name, d.store, d.log, d.holds, d.now)
+	d.node.known = d.known
 	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
 	published := cached[cluster.LeaseVoters]{read: d.publishedLeaseVoters, now: d.now}
 	d.node.authority = &authority{

@@ -6,6 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // spec returns the spec: the static one, the store's, or the last one seen
@@ -28,11 +29,14 @@ func (d *Daemon) spec() cluster.Spec {
 }
 
 // knownSpec is spec for who only shows it: nothing is remembered.
-func (d *Daemon) knownSpec() cluster.Spec {
+func (d *Daemon) knownSpec() cluster.Spec { return d.specOf(d.view.Spec()) }
+
+// specOf is knownSpec where the store has that spec, nil for none.
+func (d *Daemon) specOf(f *store.SpecFile) cluster.Spec {
 	if d.c.Static != nil {
 		return d.withPolicy(*d.c.Static)
 	}
-	if f := d.view.Spec(); f != nil {
+	if f != nil {
 		return d.withPolicy(f.Over(cluster.Spec{}))
 	}
 	if kept := d.state.State().Spec; kept != nil {

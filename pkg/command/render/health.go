@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,10 @@ func NewStatus(r *reconcile.Report, now time.Time) Status {
 // runs: a term whose lease runs nowhere any more has none, however high it is.
 func Observed(spec cluster.Spec, obs cluster.Observation) (reconcile.Report, plan.Operation) {
 	op, holds := plan.Next(spec, obs)
+	if countVoters(obs).unclear() {
+		// The plan takes whom nobody has asked for one that does not serve.
+		op, holds = nil, slices.DeleteFunc(holds, isQuorumLost)
+	}
 	r := reconcile.Report{At: obs.At, Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
 	for _, n := range obs.Nodes {
 		if n.Reachable && n.Lease.Running && n.Lease.Term > r.Term {
@@ -115,14 +120,8 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 		return Unknown, []string{"the status is STALE, " + span(now.Sub(r.At)) + " old"}
 	}
 	var because []string
-	voters, serving := 0, 0
+	v := countVoters(r.Observation)
 	for _, m := range r.Observation.Members {
-		if !m.Learner {
-			voters++
-			if m.Healthy {
-				serving++
-			}
-		}
 		because = append(because, ailments(m, now)...)
 	}
 	for _, n := range r.Observation.Nodes {
@@ -130,24 +129,65 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 			because = append(because, fmt.Sprintf("a certificate of node %s has expired", n.Name))
 		}
 	}
-	if wanted := r.Spec.MemberCount; voters != wanted && wanted > 0 {
-		because = append(because, fmt.Sprintf("%d of %d voters are there", voters, wanted))
+	if wanted := r.Spec.MemberCount; v.all != wanted && wanted > 0 {
+		because = append(because, fmt.Sprintf("%d of %d voters are there", v.all, wanted))
 	}
-	lost := voters > 0 && serving < voters/2+1
 	for _, h := range r.Holds {
-		lost = lost || h.Reason == plan.QuorumLost
 		because = append(because, "held: "+string(h.Reason))
 	}
+	told := slices.ContainsFunc(r.Holds, isQuorumLost)
 	switch {
-	case lost:
-		return QuorumLost, append([]string{fmt.Sprintf("%d of %d voters serve", serving, voters)}, because...)
-	case voters == 0 && len(because) == 0:
+	case v.unclear() && !v.proven:
+		return Unknown, append([]string{v.said()}, because...)
+	case v.lost(), told && !v.unclear():
+		return QuorumLost, append([]string{fmt.Sprintf("%d of %d voters serve", v.serving, v.all)}, because...)
+	case v.all == 0 && len(because) == 0:
 		return Unknown, []string{"no member is known"}
 	case len(because) > 0:
 		return Degraded, because
 	}
 	return Healthy, nil
 }
+
+func isQuorumLost(h plan.Hold) bool { return h.Reason == plan.QuorumLost }
+
+// voters counts the voters of an observation: those that serve, and those that nobody has
+// asked. Proven says that etcd's quorum has answered a read.
+type voters struct {
+	all, serving, unknown int
+	proven                bool
+}
+
+func countVoters(obs cluster.Observation) (v voters) {
+	for _, m := range obs.Members {
+		if m.Learner {
+			continue
+		}
+		v.all++
+		v.proven = v.proven || m.Served && obs.Leader != 0
+		switch {
+		case m.Healthy:
+			v.serving++
+		case m.Condition == cluster.Unknown:
+			v.unknown++
+		}
+	}
+	return v
+}
+
+// said says how many serve, and how many nobody has asked.
+func (v voters) said() string {
+	return fmt.Sprintf("%d of %d voters serve, and nobody has asked %d", v.serving, v.all, v.unknown)
+}
+
+// unclear reports whether those that nobody has asked decide whether a majority serves.
+func (v voters) unclear() bool {
+	q := cluster.Quorum(v.all)
+	return v.serving < q && v.serving+v.unknown >= q
+}
+
+// lost reports whether no majority serves, whatever those do that nobody has asked.
+func (v voters) lost() bool { return v.all > 0 && v.serving+v.unknown < cluster.Quorum(v.all) }
 
 // ailments says what is wrong with a member.
 func ailments(m cluster.Member, now time.Time) (list []string) {
@@ -157,6 +197,8 @@ func ailments(m cluster.Member, now time.Time) (list []string) {
 	}
 	grey := m.Condition != "" && m.Condition != cluster.Serving
 	switch {
+	case m.Condition == cluster.Unknown:
+		list = append(list, name+" is unknown: "+m.Why)
 	case !m.Healthy && !m.UnhealthySince.IsZero():
 		list = append(list, name+" is unhealthy for "+span(now.Sub(m.UnhealthySince)))
 	case !m.Healthy && !m.Learner:

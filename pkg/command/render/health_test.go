@@ -27,6 +27,18 @@ func TestHealth(t *testing.T) {
 	ill := func(m *cluster.Member) {
 		m.Healthy, m.Condition, m.UnhealthySince = false, cluster.Hung, now.Add(-42*time.Second)
 	}
+	// unasked has nobody have asked the last n, proven has the first served a read.
+	unasked := func(list []cluster.Member, n int) []cluster.Member {
+		for i := len(list) - n; i < len(list); i++ {
+			m := &list[i]
+			m.Healthy, m.Condition, m.Why = false, cluster.Unknown, "nobody knows its machine"
+		}
+		return list
+	}
+	proven := func(list []cluster.Member) []cluster.Member {
+		list[0].Served = true
+		return list
+	}
 	three := cluster.Spec{MemberCount: 3}
 	for name, tt := range map[string]struct {
 		members []cluster.Member
@@ -38,6 +50,19 @@ func TestHealth(t *testing.T) {
 	}{
 		"all serve":      {members: well("a", "b", "c"), want: Healthy},
 		"just not stale": {members: well("a", "b", "c"), age: StaleAfter, want: Healthy},
+		"one serves, and nobody has asked two": {
+			members: unasked(well("a", "b", "c"), 2), want: Unknown, because: "1 of 3 voters serve, and nobody has asked 2", code: 9,
+		},
+		"one has read through the quorum, and nobody has asked two": {
+			members: proven(unasked(well("a", "b", "c"), 2)), want: Degraded, because: "member c is unknown: nobody knows", code: 8,
+		},
+		"two serve, and nobody has asked one": {
+			members: unasked(well("a", "b", "c"), 1), want: Degraded, because: "member c is unknown: nobody knows", code: 8,
+		},
+		"too few serve, whatever the one does that nobody has asked": {
+			members: append(change(change(well("a"), ill), ill), unasked(change(well("b", "c"), ill), 2)[:1]...), want: QuorumLost,
+			because: "0 of 2 voters serve", code: 5,
+		},
 		"stale": {
 			members: well("a", "b", "c"), age: time.Hour, want: Unknown, because: "STALE, 60m old", code: 9,
 		},
@@ -71,7 +96,7 @@ func TestHealth(t *testing.T) {
 		},
 	} {
 		r := reconcile.Report{
-			At: now.Add(-tt.age), Spec: three, Holds: tt.holds, Observation: cluster.Observation{Members: tt.members},
+			At: now.Add(-tt.age), Spec: three, Holds: tt.holds, Observation: cluster.Observation{Members: tt.members, Leader: 1},
 		}
 		s := NewStatus(&r, now)
 		if because := strings.Join(s.Because, "; "); s.Health != tt.want || !strings.Contains(because, tt.because) ||

@@ -36,6 +36,9 @@ func (r Steps) Versions() []etcdversion.Version { return r.versions }
 // is there all the same. An error means that the plan itself is unsafe or has
 // no end; nothing of it should be carried out.
 func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
+	if v := countVoters(obs); v.unclear() && !v.proven {
+		return Steps{}, fmt.Errorf("plan: %w", &unhealthyError{Unknown, v.said()})
+	}
 	_, held := plan.Next(spec, obs)
 	held = slices.DeleteFunc(held, func(h plan.Hold) bool { return h.Reason != plan.Paused })
 	obs.Store.Requests = slices.DeleteFunc(slices.Clone(obs.Store.Requests), func(r cluster.Request) bool {

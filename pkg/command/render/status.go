@@ -252,7 +252,10 @@ func (p *page) members(obs cluster.Observation) (rows [][]string) {
 		if m.Healthy && m.Condition != "" && m.Condition != cluster.Serving {
 			health += ", " + string(m.Condition)
 		}
-		if !m.Healthy {
+		switch {
+		case m.Condition == cluster.Unknown:
+			health = string(cluster.Unknown)
+		case !m.Healthy:
 			health = "unhealthy"
 			if m.Condition != "" {
 				health += ", " + string(m.Condition)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -49,6 +48,9 @@ type Client struct {
 	view  *StoreView
 	seeds []observe.Peer
 	prev  cluster.Observation
+	heard heardOf
+	// showing says that what daemons know of the store stands in for it.
+	showing bool
 	// role is what the person's certificate permits.
 	role certs.Role
 	// base is the command's context without its end, for giving back what the
@@ -80,7 +82,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	c.view = NewStoreView(c.store, 200*time.Millisecond, time.Now)
 	fo := Options{
 		Cluster: o.Cluster, Name: name, Boot: observe.NewToken(), Pool: c.pool, View: c.view,
-		EtcdTLS: etcd, Peers: c.peers, Now: time.Now,
+		EtcdTLS: etcd, Peers: c.peers, Store: c.answer, Heard: c.heard.note, Now: time.Now,
 	}
 	if c.store != nil {
 		fo.Records = c.store
@@ -282,21 +284,6 @@ func (c *Client) findSeeds(ctx context.Context) error {
 	return nil
 }
 
-// peers are the seeds and the nodes with a record in the store.
-func (c *Client) peers() []observe.Peer {
-	list := append([]observe.Peer(nil), c.seeds...)
-	for _, r := range c.view.Records() {
-		known := false
-		for _, p := range list {
-			known = known || p.Name == r.Name
-		}
-		if !known {
-			list = append(list, observe.Peer{Name: r.Name, Address: r.Address})
-		}
-	}
-	return list
-}
-
 // Close gives the lease back, if the client has it, and ends all connections.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(c.base, time.Second)
@@ -309,43 +296,4 @@ func (c *Client) Close() error {
 		err = errors.Join(err, c.store.Close(ctx))
 	}
 	return err
-}
-
-// Observe observes once, and returns the spec that the store tells of, with the
-// policy that the coordinator works by.
-func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error) {
-	// Who to ask is in the store: its answer has to be there first.
-	if a := c.view.Answer(ctx); a.Err != nil && len(c.seeds) == 0 {
-		return cluster.Spec{}, cluster.Observation{}, a.Err
-	}
-	if c.prev.At.IsZero() {
-		c.prev = c.published(ctx).Observation
-	}
-	obs := c.fleet.Observe(ctx, c.prev)
-	c.prev = obs
-	spec := cluster.Spec{Policy: c.published(ctx).Spec.Policy.WithDefaults()}
-	if f := c.view.Spec(); f != nil {
-		spec = f.Over(spec)
-	}
-	return spec, obs, ctx.Err()
-}
-
-// A published status, as far as it is of use here.
-type published struct {
-	Term        cluster.Term        `json:"term"`
-	Spec        cluster.Spec        `json:"spec"`
-	Observation cluster.Observation `json:"observation"`
-}
-
-func (c *Client) published(ctx context.Context) published {
-	var p published
-	if c.store == nil {
-		return p
-	}
-	b, err := c.store.Status(ctx)
-	if err != nil || json.Unmarshal(b, &p) != nil {
-		return published{}
-	}
-	p.Observation = observe.Remembered(p.Observation, p.Term, time.Now())
-	return p
 }

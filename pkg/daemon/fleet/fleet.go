@@ -45,6 +45,10 @@ type Options struct {
 	EtcdTLS func() *tls.Config
 	// Peers returns the nodes that are known to exist.
 	Peers func() []observe.Peer
+	// Store returns what the control store says; nil for what View says.
+	Store func(ctx context.Context) observe.StoreAnswer
+	// Heard is told of every answer of another node; nil ignores them.
+	Heard func(node cluster.NodeName, a cluster.Answer)
 	Now   func() time.Time
 	// Fit and Progress are those of [newLease]; nil for always.
 	Fit, Progress func() error
@@ -91,9 +95,13 @@ func (f *Fleet) Show(ctx context.Context, prev cluster.Observation) cluster.Obse
 
 // sources are what is asked; busy says that the own machine is being asked.
 func (f *Fleet) sources(busy *atomic.Bool) observe.Sources {
+	answer := f.o.Store
+	if answer == nil {
+		answer = f.o.View.Answer
+	}
 	return observe.Sources{
 		Cluster: f.o.Cluster, Observer: f.o.Name, Since: f.since, Now: f.o.Now, Nonce: observe.NewToken,
-		Peers: f.o.Peers, Store: f.o.View.Answer, Probe: f.probe,
+		Peers: f.o.Peers, Store: answer, Probe: f.probe,
 		Ask: func(ctx context.Context, p observe.Peer) (cluster.Answer, error) { return f.ask(ctx, p, busy) },
 	}
 }
@@ -147,7 +155,11 @@ func (f *Fleet) ask(ctx context.Context, p observe.Peer, busy *atomic.Bool) (clu
 	if f.o.Self != nil && p.Name == f.o.Name {
 		return f.askSelf(ctx, busy)
 	}
-	return f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, f.o.Cluster)
+	a, err := f.o.Pool.Observe(ctx, rpc.Node{Name: p.Name, Address: p.Address}, f.o.Cluster)
+	if err == nil && f.o.Heard != nil {
+		f.o.Heard(p.Name, a)
+	}
+	return a, err
 }
 
 // askSelf checks the own machine, and gives up when ctx ends: a disk that

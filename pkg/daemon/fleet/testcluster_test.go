@@ -30,6 +30,7 @@ type daemon struct {
 	mu     sync.Mutex
 	node   cluster.Node
 	report *cluster.Report
+	known  *cluster.Known
 	ran    []string
 	asked  int
 	// fail is how operations end, nil for done; deaf makes them change nothing.
@@ -169,7 +170,7 @@ func (d *daemon) Observe(context.Context, rpc.Caller) (cluster.Answer, error) {
 		a := *n.Assigned
 		n.Assigned = &a
 	}
-	return cluster.Answer{Node: n, Report: d.report, Now: time.Now()}, nil
+	return cluster.Answer{Node: n, Report: d.report, Now: time.Now(), Known: d.known}, nil
 }
 
 // Execute knows two operations: to open a member to clients, and to stop it.

@@ -1,0 +1,189 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+)
+
+// heardOf is what the daemons that answered a person's command know of the cluster.
+type heardOf struct {
+	mu    sync.Mutex
+	told  map[cluster.NodeName]cluster.Known
+	peers map[cluster.NodeName]observe.Peer
+}
+
+// maxHeard bounds how many daemons others can name.
+const maxHeard = 64
+
+func (h *heardOf) note(from cluster.NodeName, a cluster.Answer) {
+	if a.Known == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told == nil {
+		h.told, h.peers = map[cluster.NodeName]cluster.Known{}, map[cluster.NodeName]observe.Peer{}
+	}
+	h.told[from] = *a.Known
+	for _, p := range slices.Concat(a.Known.Peers, a.Known.Records) {
+		if _, known := h.peers[p.Name]; !known && p.Name != "" && p.Address != "" && len(h.peers) < maxHeard {
+			h.peers[p.Name] = observe.Peer{Name: p.Name, Address: p.Address, Unreachable: p.Unreachable}
+		}
+	}
+}
+
+// count returns how many daemons have told what they know, and how many they name.
+func (h *heardOf) count() (told, named int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.told), len(h.peers)
+}
+
+// named returns the daemons that others name, by name.
+func (h *heardOf) named() []observe.Peer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.SortedFunc(maps.Values(h.peers), func(a, b observe.Peer) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// best returns what is told by the first daemon that reads the store, else by the first
+// one; ok is false where none tells.
+func (h *heardOf) best() (node cluster.NodeName, known cluster.Known, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(h.told)) {
+		if k := h.told[name]; !ok || known.StoreProblem != "" && k.StoreProblem == "" {
+			node, known, ok = name, k, true
+		}
+	}
+	return node, known, ok
+}
+
+// peers are the seeds, the nodes with a record in the store, and those that daemons name.
+func (c *Client) peers() []observe.Peer {
+	list := append([]observe.Peer(nil), c.seeds...)
+	add := func(p observe.Peer) {
+		if !slices.ContainsFunc(list, func(k observe.Peer) bool { return k.Name == p.Name }) {
+			list = append(list, p)
+		}
+	}
+	for _, r := range c.view.Records() {
+		add(observe.Peer{Name: r.Name, Address: r.Address})
+	}
+	for _, p := range c.heard.named() {
+		add(p)
+	}
+	return list
+}
+
+// answer is what the store says. To who only looks, a daemon's word of it is better than
+// none.
+func (c *Client) answer(ctx context.Context) observe.StoreAnswer {
+	own := c.view.Answer(ctx)
+	node, known, told := c.heard.best()
+	if own.Err == nil || !c.showing || !told {
+		return own
+	}
+	a := observe.StoreAnswer{Store: known.Store}
+	for _, r := range known.Records {
+		a.Records = append(a.Records, observe.Record{Name: r.Name, Address: r.Address, Boot: r.Boot})
+	}
+	if known.StoreProblem != "" {
+		a.Err = fmt.Errorf("as node %s sees it: %s", node, known.StoreProblem)
+	}
+	return a
+}
+
+// Observe observes once, for who only looks, and returns the spec that the store tells of,
+// with the policy that the coordinator works by. It asks all daemons that those know which
+// answer, and takes their word for a store that it has not, or that does not answer.
+func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error) {
+	return c.look(ctx, true)
+}
+
+// rounds bounds how often an observation is repeated because it has shown more daemons.
+const rounds = 3
+
+// look observes once; show says that it is for people to see.
+func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Observation, error) {
+	// Who to ask is in the store: its answer has to be there first.
+	if a := c.view.Answer(ctx); a.Err != nil && len(c.seeds) == 0 {
+		return cluster.Spec{}, cluster.Observation{}, a.Err
+	}
+	if c.prev.At.IsZero() {
+		c.prev = c.published(ctx).Observation
+	}
+	c.showing = show
+	obs := c.prev
+	for round := range rounds {
+		told, named := c.heard.count()
+		obs = c.fleet.Observe(ctx, obs)
+		nowTold, nowNamed := c.heard.count()
+		// A member on an unknown machine is asked itself by the next observation.
+		again := nowNamed != named || show && told == 0 && nowTold > 0 || len(c.prev.Members) == 0 && round == 0 && len(unasked(obs)) > 0
+		if !again || ctx.Err() != nil {
+			break
+		}
+	}
+	for _, i := range unasked(obs) {
+		m := &obs.Members[i]
+		m.Condition, m.Why = cluster.Unknown, "no daemon that answers knows its machine"
+		m.UnhealthySince = time.Time{}
+	}
+	c.prev = obs
+	return c.spec(ctx), obs, ctx.Err()
+}
+
+// unasked returns the members that nobody has asked: their machines are not known, and they
+// did not answer themselves.
+func unasked(obs cluster.Observation) (list []int) {
+	for i, m := range obs.Members {
+		known := slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Name == m.Name })
+		if m.Condition == cluster.Down && !known {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// spec is the spec in the store, else, for who only looks, the one that a daemon works by.
+func (c *Client) spec(ctx context.Context) cluster.Spec {
+	spec := cluster.Spec{Policy: c.published(ctx).Spec.Policy.WithDefaults()}
+	if f := c.view.Spec(); f != nil {
+		return f.Over(spec)
+	}
+	if _, known, told := c.heard.best(); told && c.showing && known.Spec.MemberCount > 0 {
+		known.Spec.Policy = known.Spec.Policy.WithDefaults()
+		return known.Spec
+	}
+	return spec
+}
+
+// A published status, as far as it is of use here.
+type published struct {
+	Term        cluster.Term        `json:"term"`
+	Spec        cluster.Spec        `json:"spec"`
+	Observation cluster.Observation `json:"observation"`
+}
+
+func (c *Client) published(ctx context.Context) published {
+	var p published
+	if c.store == nil {
+		return p
+	}
+	b, err := c.store.Status(ctx)
+	if err != nil || json.Unmarshal(b, &p) != nil {
+		return published{}
+	}
+	p.Observation = observe.Remembered(p.Observation, p.Term, time.Now())
+	return p
+}

@@ -1,0 +1,95 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// tells has a daemon tell of the others, and of the store.
+func (w *testCluster) tells(name cluster.NodeName, f func(k *cluster.Known)) {
+	k := &cluster.Known{
+		Spec:  cluster.Spec{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")},
+		Store: cluster.Store{Reachable: true, BackupsKnown: true, Backups: []cluster.Backup{{Name: "one"}}},
+	}
+	for _, n := range abc {
+		p := cluster.KnownPeer{Name: n, Address: w.nodes[n].address, Boot: cluster.Token("boot-" + n)}
+		k.Records = append(k.Records, p)
+		if n != name {
+			k.Peers = append(k.Peers, p)
+		}
+	}
+	f(k)
+	w.change(name, func(d *daemon) { d.known = k })
+}
+
+func conditions(obs cluster.Observation) string {
+	var list []string
+	for _, m := range obs.Members {
+		list = append(list, fmt.Sprintf("%s %s", m.Name, m.Condition))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Who names one daemon, and has no store, is shown what that daemon knows: the others, the
+// spec, and what the store tells it.
+func TestOneDaemonTellsOfTheOthers(t *testing.T) {
+	w := newTestCluster(t, nil)
+	w.tells("b", func(*cluster.Known) {})
+	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["b"].address} })
+	spec, obs, err := c.Observe(t.Context())
+	must(t, err)
+	if !slices.Equal(nodeNames(obs), abc) || !isReachable(obs, "a") || !isReachable(obs, "c") || gaps(obs) != "" {
+		t.Errorf("nodes %v, gaps %s", nodeNames(obs), gaps(obs))
+	}
+	if got := conditions(obs); got != "a serving, b serving, c serving" {
+		t.Error(got)
+	}
+	if spec.MemberCount != 3 || spec.Policy.Grace == 0 || !obs.Store.Reachable || len(obs.Store.Backups) != 1 ||
+		!obs.Nodes[0].Published {
+		t.Errorf("spec %+v, store %+v, a published: %t", spec, obs.Store, obs.Nodes[0].Published)
+	}
+	// Orders are not given on the word of another.
+	if _, obs, err = c.look(t.Context(), false); err != nil || obs.Store.Reachable || gaps(obs) != "store" {
+		t.Errorf("to act on it sees the store %+v, gaps %s, %v", obs.Store, gaps(obs), err)
+	}
+}
+
+func TestOfTheDaemonsOneThatReadsTheStoreTellsOfIt(t *testing.T) {
+	w := newTestCluster(t, nil)
+	w.tells("a", func(k *cluster.Known) { k.Store.Reachable, k.StoreProblem = false, "it hangs" })
+	w.tells("b", func(*cluster.Known) {})
+	_, obs, err := w.connect().Observe(t.Context())
+	must(t, err)
+	if !obs.Store.Reachable || gaps(obs) != "" {
+		t.Errorf("gaps %+v", obs.Gaps)
+	}
+	w.tells("b", func(k *cluster.Known) { k.StoreProblem = "it hangs there too" })
+	_, obs, err = w.connect().Observe(t.Context())
+	must(t, err)
+	if len(obs.Gaps) != 1 || obs.Gaps[0].Text != "as node a sees it: it hangs" || obs.Store.Reachable {
+		t.Errorf("gaps %+v", obs.Gaps)
+	}
+}
+
+// A member that nobody has asked is not down: an older daemon does not tell of the others.
+func TestAMemberThatNobodyAskedIsUnknown(t *testing.T) {
+	w := newTestCluster(t, nil)
+	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["b"].address} })
+	_, obs, err := c.Observe(t.Context())
+	must(t, err)
+	if got := conditions(obs); got != "a unknown, b serving, c unknown" || obs.Members[0].Why == "" {
+		t.Error(got)
+	}
+	// Who was asked and did not answer is.
+	c = w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["b"].address, "c=127.0.0.1:1"} })
+	_, obs, err = c.Observe(t.Context())
+	must(t, err)
+	if got := conditions(obs); got != "a unknown, b serving, c down" {
+		t.Error(got)
+	}
+}

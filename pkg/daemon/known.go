@@ -1,0 +1,48 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
+
+// maxTold is how much of a list of the store a person is told: an answer has 4 MiB at most.
+const maxTold = 2000
+
+// known tells a person what this daemon knows of its cluster.
+func (d *Daemon) known(ctx context.Context) *cluster.Known {
+	a, spec := d.view.Said(ctx)
+	k := &cluster.Known{Spec: d.specOf(spec), Store: tellable(a.Store)}
+	k.Store.Reachable = a.Err == nil
+	if a.Err != nil {
+		k.StoreProblem = a.Err.Error()
+	}
+	if d.c.Static != nil {
+		k.Store.SpecMissing = false // the flags have it
+	}
+	for _, r := range a.Records {
+		k.Records = append(k.Records, cluster.KnownPeer{Name: r.Name, Address: r.Address, Boot: r.Boot})
+	}
+	for _, p := range d.peerGroup.peers() {
+		if p.Name != d.name {
+			k.Peers = append(k.Peers, cluster.KnownPeer{Name: p.Name, Address: p.Address, Unreachable: p.Unreachable})
+		}
+	}
+	return k
+}
+
+// tellable leaves out of what the store says what is too long to be told.
+func tellable(s cluster.Store) cluster.Store {
+	if n := len(s.Backups); n > maxTold {
+		s.Backups, s.BackupsKnown = nil, false
+		s.BackupsProblem = fmt.Sprintf("there are %d backups, too many for a daemon to tell", n)
+	}
+	if len(s.Leftovers) > maxTold {
+		s.Leftovers = s.Leftovers[:maxTold]
+	}
+	if len(s.Uncounted) > maxTold {
+		s.Uncounted = s.Uncounted[:maxTold]
+	}
+	return s
+}
