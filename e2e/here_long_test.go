@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -90,5 +91,42 @@ kill $daemon; wait
 	}
 	if info, err := os.Stat(filepath.Join(c.Dir, "saved.db")); err != nil || info.Size() == 0 {
 		t.Errorf("no snapshot was saved: %v", err)
+	}
+}
+
+// On one of three machines, where the daemon has a store that the commands do not see, as in
+// a pod, status shows what the daemons know: all three, the spec, and the backups.
+func TestStatusOnAMachineThatDoesNotSeeTheStore(t *testing.T) {
+	t.Parallel()
+	c := start(t)
+	a := c.Node("a")
+	a.InstallPKI()
+	c.SetSpec(3, v36)
+	c.Start("b", "c")
+	out := aMachine(t, c, "store='"+c.Store+"'\nb="+c.Node("b").Endpoint()+"\npki='"+c.Node("b").InstallPKI()+"'\n"+
+		"etcd-manager '"+strings.Join(a.Args(), "' '")+"' >daemon.log 2>&1 &\ndaemon=$!\n"+`
+hidden() { unshare --mount sh -c 'mount -t tmpfs none "$0" && exec "$@"' "$store" "$@"; }
+n=0
+until hidden etcdadm status --check >status.txt 2>status.err && grep -q '^last backup.* ago' status.txt; do
+  n=$((n+1)); [ $n -lt 360 ] || { cat status.txt status.err daemon.log; exit 1; }; sleep 0.5
+done
+cat status.txt status.err
+hidden etcdadm plan
+echo of one:
+hidden etcdadm status --check --cluster-name=test --nodes="$b" --pki-dir="$pki"
+kill $daemon; wait
+`)
+	for _, want := range []string{
+		"its store is not reachable from here", "spec         3 of etcd " + v36, "# the cluster is as the spec says",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("there is no %q in\n%s", want, out)
+		}
+	}
+	_, one, _ := strings.Cut(out, "of one:")
+	for _, name := range []string{"a", "b", "c"} {
+		if !regexp.MustCompile(`(?m)^` + name + ` .* voter.* healthy `).MatchString(one) {
+			t.Errorf("member %s is not healthy as one daemon shows it:\n%s", name, one)
+		}
 	}
 }

@@ -1,5 +1,7 @@
 package cluster
 
+import "time"
+
 // Known is what a daemon knows of its cluster besides its own machine. It tells it to
 // persons only, who may have reached no other daemon, and may not reach the store.
 type Known struct {
@@ -7,11 +9,12 @@ type Known struct {
 	Peers []KnownPeer `json:"peers,omitempty"`
 	// Spec is the spec that it works by, zero where it knows none.
 	Spec Spec `json:"spec"`
-	// Store is what the store told it last, Records the nodes that have published
-	// themselves there. StoreProblem says why it cannot read the store now.
-	Store        Store       `json:"store"`
-	Records      []KnownPeer `json:"records,omitempty"`
-	StoreProblem string      `json:"storeProblem,omitempty"`
+	// Store is what the store told it last, StoreAge ago; Records are the nodes that have
+	// published themselves there. StoreProblem says why it cannot read the store now.
+	Store        Store         `json:"store"`
+	StoreAge     time.Duration `json:"storeAge,omitempty"`
+	Records      []KnownPeer   `json:"records,omitempty"`
+	StoreProblem string        `json:"storeProblem,omitempty"`
 }
 
 // A KnownPeer is a daemon that another one knows.

@@ -18,6 +18,9 @@ func (d *Daemon) known(ctx context.Context) *cluster.Known {
 	if a.Err != nil {
 		k.StoreProblem = a.Err.Error()
 	}
+	if _, read := d.view.Heard(); !read.IsZero() {
+		k.StoreAge = d.now().Sub(read)
+	}
 	if d.c.Static != nil {
 		k.Store.SpecMissing = false // the flags have it
 	}

@@ -252,6 +252,13 @@ func TestThePortAnswersAsTheNode(t *testing.T) {
 	if err != nil || r.Node.Name != "a" || r.Node.Address != "10.0.0.1:8000" || r.Report != nil || r.Now.IsZero() {
 		t.Errorf("it says %+v, %v", r, err)
 	}
+	// What it knows of the others is for persons.
+	s.known = func(context.Context) *cluster.Known { return &cluster.Known{Peers: []cluster.KnownPeer{{Name: "b"}}} }
+	for role, told := range map[rpc.Role]bool{rpc.RoleNode: false, rpc.RoleOperator: true, rpc.RoleReadOnly: true} {
+		if r, err = h.Observe(t.Context(), rpc.Caller{Name: "x", Role: role}); err != nil || (r.Known != nil) != told {
+			t.Errorf("to the role %s it tells %+v, %v", role, r.Known, err)
+		}
+	}
 	s.confirmed(2, "b", "b", "c")
 	err = h.Execute(t.Context(), rpc.Caller{Name: "b"},
 		s.signed(2, "b", &plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartRestart, Version: version}))

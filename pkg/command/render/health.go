@@ -111,6 +111,14 @@ func (e *unhealthyError) Error() string {
 
 func (e *unhealthyError) Kind() string { return string(e.health) }
 
+// Hint says how to learn more where nothing is known.
+func (e *unhealthyError) Hint() string {
+	if e.health != Unknown {
+		return ""
+	}
+	return "look whether etcd-manager runs on each machine, and what it logs; its etcd may serve all the same"
+}
+
 // health judges a report, and says why it is not healthy.
 func health(r *reconcile.Report, now time.Time) (Health, []string) {
 	switch {
@@ -141,12 +149,25 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 		return Unknown, append([]string{v.said()}, because...)
 	case v.lost(), told && !v.unclear():
 		return QuorumLost, append([]string{fmt.Sprintf("%d of %d voters serve", v.serving, v.all)}, because...)
-	case v.all == 0 && len(because) == 0:
-		return Unknown, []string{"no member is known"}
+	case v.all == 0:
+		return Unknown, append(silent(r.Observation), because...)
 	case len(because) > 0:
 		return Degraded, because
 	}
 	return Healthy, nil
+}
+
+// silent says who does not answer where no member is known.
+func silent(obs cluster.Observation) []string {
+	text := "no member is known"
+	if len(obs.Nodes) > 0 && !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Reachable }) {
+		text = "no daemon answers"
+	}
+	list := []string{text}
+	for _, g := range obs.Gaps {
+		list = append(list, g.Source+": "+g.Text)
+	}
+	return list
 }
 
 func isQuorumLost(h plan.Hold) bool { return h.Reason == plan.QuorumLost }

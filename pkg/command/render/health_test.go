@@ -42,6 +42,8 @@ func TestHealth(t *testing.T) {
 	three := cluster.Spec{MemberCount: 3}
 	for name, tt := range map[string]struct {
 		members []cluster.Member
+		nodes   []cluster.Node
+		gaps    []cluster.Gap
 		holds   []plan.Hold
 		age     time.Duration
 		want    Health
@@ -66,7 +68,11 @@ func TestHealth(t *testing.T) {
 		"stale": {
 			members: well("a", "b", "c"), age: time.Hour, want: Unknown, because: "STALE, 60m old", code: 9,
 		},
-		"no member is known": {want: Degraded, because: "0 of 3 voters are there", code: 8},
+		"no member is known": {want: Unknown, because: "no member is known; 0 of 3 voters are there", code: 9},
+		"no daemon answers": {
+			nodes: []cluster.Node{{Name: "a"}}, gaps: []cluster.Gap{{Source: "node a", Text: "connection refused"}}, want: Unknown,
+			because: "no daemon answers; node a: connection refused; 0 of 3 voters are there", code: 9,
+		},
 		"one of three hangs": {
 			members: change(well("a", "b", "c"), ill), want: Degraded, because: "member c is unhealthy for 42s", code: 8,
 		},
@@ -96,7 +102,9 @@ func TestHealth(t *testing.T) {
 		},
 	} {
 		r := reconcile.Report{
-			At: now.Add(-tt.age), Spec: three, Holds: tt.holds, Observation: cluster.Observation{Members: tt.members, Leader: 1},
+			At: now.Add(-tt.age), Spec: three, Holds: tt.holds, Observation: cluster.Observation{
+				Members: tt.members, Nodes: tt.nodes, Gaps: tt.gaps, Leader: 1,
+			},
 		}
 		s := NewStatus(&r, now)
 		if because := strings.Join(s.Because, "; "); s.Health != tt.want || !strings.Contains(because, tt.because) ||

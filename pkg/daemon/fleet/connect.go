@@ -6,9 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
@@ -47,10 +47,14 @@ type Client struct {
 	store *store.Store
 	view  *StoreView
 	seeds []observe.Peer
-	prev  cluster.Observation
-	heard heardOf
-	// showing says that what daemons know of the store stands in for it.
+	// silent are the addresses that do not say whose they are.
+	silent []cluster.Gap
+	prev   cluster.Observation
+	heard  heardOf
+	// showing says that what daemons know of the store stands in for it, reads that it
+	// answers.
 	showing bool
+	reads   atomic.Bool
 	// role is what the person's certificate permits.
 	role certs.Role
 	// base is the command's context without its end, for giving back what the
@@ -249,39 +253,6 @@ func verifyAnyNode(s tls.ConnectionState, pool *x509.CertPool) error {
 	}
 	_, err = s.PeerCertificates[0].Verify(o)
 	return err
-}
-
-// findSeeds learns the names of the nodes that are given by address only. One
-// that does not answer is left out: the others may be enough.
-func (c *Client) findSeeds(ctx context.Context) error {
-	var denied error
-	for _, s := range c.o.Nodes {
-		name, address, named := strings.Cut(s, "=")
-		if !named {
-			name, address = "", s
-		}
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			return fmt.Errorf("--nodes: %q is not of the form host:port or name=host:port", s)
-		}
-		if !named {
-			r, err := c.pool.Hello(ctx, address)
-			if err != nil {
-				if handshake(err.Error()) {
-					denied = notAccepted(err.Error())
-				}
-				continue
-			}
-			name = string(r.Name)
-		}
-		c.seeds = append(c.seeds, observe.Peer{Name: cluster.NodeName(name), Address: address})
-	}
-	if len(c.seeds) == 0 && denied != nil && c.store == nil {
-		return denied
-	}
-	if len(c.o.Nodes) > 0 && len(c.seeds) == 0 && c.store == nil {
-		return fmt.Errorf("none of %s answers", strings.Join(c.o.Nodes, ", "))
-	}
-	return nil
 }
 
 // Close gives the lease back, if the client has it, and ends all connections.

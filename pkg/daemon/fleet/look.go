@@ -55,13 +55,15 @@ func (h *heardOf) named() []observe.Peer {
 	return slices.SortedFunc(maps.Values(h.peers), func(a, b observe.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// best returns what is told by the first daemon that reads the store, else by the first
-// one; ok is false where none tells.
+// best returns what is told by the daemon that has read the store last, else, where none can
+// read it, by the first one; ok is false where none tells.
 func (h *heardOf) best() (node cluster.NodeName, known cluster.Known, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(h.told)) {
-		if k := h.told[name]; !ok || known.StoreProblem != "" && k.StoreProblem == "" {
+		k := h.told[name]
+		reads, later := k.StoreProblem == "", known.StoreProblem != "" || k.StoreAge < known.StoreAge
+		if !ok || reads && later {
 			node, known, ok = name, k, true
 		}
 	}
@@ -89,6 +91,7 @@ func (c *Client) peers() []observe.Peer {
 // none.
 func (c *Client) answer(ctx context.Context) observe.StoreAnswer {
 	own := c.view.Answer(ctx)
+	c.reads.Store(own.Err == nil)
 	node, known, told := c.heard.best()
 	if own.Err == nil || !c.showing || !told {
 		return own
@@ -117,7 +120,7 @@ const rounds = 3
 func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Observation, error) {
 	// Who to ask is in the store: its answer has to be there first.
 	if a := c.view.Answer(ctx); a.Err != nil && len(c.seeds) == 0 {
-		return cluster.Spec{}, cluster.Observation{}, a.Err
+		return cluster.Spec{}, cluster.Observation{}, c.nobody(a.Err)
 	}
 	if c.prev.At.IsZero() {
 		c.prev = c.published(ctx).Observation
@@ -129,7 +132,7 @@ func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Obs
 		obs = c.fleet.Observe(ctx, obs)
 		nowTold, nowNamed := c.heard.count()
 		// A member on an unknown machine is asked itself by the next observation.
-		again := nowNamed != named || show && told == 0 && nowTold > 0 || len(c.prev.Members) == 0 && round == 0 && len(unasked(obs)) > 0
+		again := nowNamed > named || show && nowTold > told && !c.reads.Load() || len(c.prev.Members) == 0 && round == 0 && len(unasked(obs)) > 0
 		if !again || ctx.Err() != nil {
 			break
 		}
@@ -140,6 +143,7 @@ func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Obs
 		m.UnhealthySince = time.Time{}
 	}
 	c.prev = obs
+	obs.Gaps = append(slices.Clone(obs.Gaps), c.unnamed(obs)...)
 	return c.spec(ctx), obs, ctx.Err()
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -68,6 +69,14 @@ func TestOfTheDaemonsOneThatReadsTheStoreTellsOfIt(t *testing.T) {
 	if !obs.Store.Reachable || gaps(obs) != "" {
 		t.Errorf("gaps %+v", obs.Gaps)
 	}
+	// And of those the one that has read it last.
+	w.tells("c", func(k *cluster.Known) { k.StoreAge, k.Store.Backups = time.Minute, nil })
+	w.tells("b", func(k *cluster.Known) { k.StoreAge = time.Second })
+	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["c"].address} })
+	if _, obs, err = c.Observe(t.Context()); err != nil || len(obs.Store.Backups) != 1 {
+		t.Errorf("backups %v, %v", obs.Store.Backups, err)
+	}
+	w.change("c", func(d *daemon) { d.known = nil })
 	w.tells("b", func(k *cluster.Known) { k.StoreProblem = "it hangs there too" })
 	_, obs, err = w.connect().Observe(t.Context())
 	must(t, err)

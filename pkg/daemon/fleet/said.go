@@ -16,9 +16,8 @@ type said struct {
 }
 
 const (
-	// saidAge is how old an answer may be for [StoreView.Said]: an idle coordinator observes
-	// every five seconds.
-	saidAge = 8 * time.Second
+	// saidAge is how old an answer may be for [StoreView.Said].
+	saidAge = 2 * time.Second
 	// saidTime is how long it waits for a new one: less than an observation waits for a node.
 	saidTime = 1500 * time.Millisecond
 )

@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+)
+
+// A NoAnswerError says that no daemon answers at the addresses that a person gave.
+type NoAnswerError struct{ Text string }
+
+func (e *NoAnswerError) Error() string { return e.Text }
+
+// Hint says what to look at.
+func (e *NoAnswerError) Hint() string {
+	return "look whether etcd-manager runs there, and listens at that address and port (--address, --grpc-port); " +
+		"its etcd may serve all the same"
+}
+
+// Kind names the error's exit code.
+func (e *NoAnswerError) Kind() string { return "unknown" }
+
+// findSeeds learns the names of the nodes that are given by address only. One
+// that does not answer is left out: the others may be enough.
+func (c *Client) findSeeds(ctx context.Context) error {
+	found := make([]observe.Peer, len(c.o.Nodes))
+	problems := make([]error, len(c.o.Nodes))
+	for i, s := range c.o.Nodes {
+		name, address, named := strings.Cut(s, "=")
+		if !named {
+			name, address = "", s
+		}
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return fmt.Errorf("--nodes: %q is not of the form host:port or name=host:port", s)
+		}
+		found[i] = observe.Peer{Name: cluster.NodeName(name), Address: address}
+	}
+	var asking sync.WaitGroup
+	for i := range found {
+		if p := &found[i]; p.Name == "" {
+			asking.Go(func() {
+				r, err := c.pool.Hello(ctx, p.Address)
+				p.Name, problems[i] = r.Name, err
+			})
+		}
+	}
+	asking.Wait()
+	for i, p := range found {
+		if problems[i] == nil {
+			c.seeds = append(c.seeds, p)
+			continue
+		}
+		text := strings.TrimPrefix(problems[i].Error(), "Hello "+p.Address+": ")
+		c.silent = append(c.silent, cluster.Gap{Source: p.Address, Text: text})
+	}
+	if len(c.o.Nodes) > 0 && len(c.seeds) == 0 && c.store == nil {
+		return c.nobody(nil)
+	}
+	return nil
+}
+
+// nobody is why nobody is known who could be asked; err says why the store tells of nobody.
+func (c *Client) nobody(err error) error {
+	var texts, addresses []string
+	denied := false
+	for _, g := range c.silent {
+		texts, addresses = append(texts, g.Source+": "+g.Text), append(addresses, g.Source)
+		denied = denied || handshake(g.Text)
+	}
+	text := fmt.Sprintf("none of %s answers: %s", strings.Join(addresses, ", "), strings.Join(texts, "; "))
+	switch {
+	case len(c.silent) == 0:
+		return err
+	case err != nil:
+		return fmt.Errorf("%w; %s", err, text)
+	case denied:
+		return notAccepted(strings.Join(texts, "; "))
+	}
+	return &NoAnswerError{text}
+}
+
+// unnamed are the addresses that do not say whose they are, without those that are known by
+// now to be of a node.
+func (c *Client) unnamed(obs cluster.Observation) []cluster.Gap {
+	return slices.DeleteFunc(slices.Clone(c.silent), func(g cluster.Gap) bool {
+		return slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Address == g.Source })
+	})
+}
