@@ -144,6 +144,13 @@ func Age(d time.Duration) string {
 	return span(d) + " ago"
 }
 
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "unknown"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
 func span(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

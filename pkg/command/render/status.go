@@ -394,10 +394,3 @@ func (p *page) lines(n cluster.Node) {
 	}
 	_, p.err = io.WriteString(p.w, b.String())
 }
-
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return "unknown"
-	}
-	return t.UTC().Format(time.RFC3339)
-}
