@@ -65,11 +65,13 @@ func published(t *testing.T, addresses ...string) string {
 // that a majority serves.
 func TestAClusterWhoseDaemonsAreGoneIsUnknown(t *testing.T) {
 	a, b, c := testport.Address(t), testport.Address(t), testport.Address(t)
-	out, told, code := run(t, "status", "--check", "--insecure", "--etcd-insecure", "--backup-store="+published(t, a, b, c))
+	dir := published(t, a, b, c)
+	out, told, code := run(t, "status", "--check", "--insecure", "--etcd-insecure", "--backup-store="+dir)
 	says(t, "with a store", out+told, code, "^health +unknown; no daemon answers; node a: .*"+a+".*connection refused",
 		"^error: the health of the cluster is unknown: no daemon answers", "^hint: look whether etcd-manager runs")
 	_, told, code = run(t, "status", "--check", "--insecure", "--etcd-insecure", "--nodes="+a+","+b)
-	says(t, "without one", told, code, "^error: none of "+a+", "+b+" answers: "+a+": .*connection refused; "+b+": .*refused",
+	says(t, "without one", told, code,
+		"^error: none of "+a+", "+b+" answers: "+a+": .*connection refused; "+b+": .*refused",
 		"^hint: look whether etcd-manager runs there")
 	if strings.Contains(told, "transport:") || strings.Contains(told, "desc =") {
 		t.Errorf("it has the words of gRPC: %s", told)

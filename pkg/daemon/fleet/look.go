@@ -132,7 +132,8 @@ func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Obs
 		obs = c.fleet.Observe(ctx, obs)
 		nowTold, nowNamed := c.heard.count()
 		// A member on an unknown machine is asked itself by the next observation.
-		again := nowNamed > named || show && nowTold > told && !c.reads.Load() || len(c.prev.Members) == 0 && round == 0 && len(unasked(obs)) > 0
+		more := nowNamed > named || show && nowTold > told && !c.reads.Load()
+		again := more || round == 0 && len(c.prev.Members) == 0 && len(unasked(obs)) > 0
 		if !again || ctx.Err() != nil {
 			break
 		}
