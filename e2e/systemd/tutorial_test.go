@@ -71,6 +71,33 @@ func TestTutorialByHand(t *testing.T) {
 	}
 }
 
+// Machines by themselves, in the three commands of the README.
+func TestTutorialOfAuto(t *testing.T) {
+	t.Parallel()
+	const pki = "/etc/etcd-manager/pki"
+	machines := Start(t, 3, "--mount=type=bind,dst=/mnt/etcd-store,src="+t.TempDir())
+	u := begin(t, machines)
+	a := machines[0]
+	list := blocks(t, "README.md", "## Three machines, in three commands")
+	lines := strings.Split(strings.TrimSpace(strings.Join(list, "")), "\n")
+	if len(lines) != 3 {
+		t.Fatalf("README has the lines %q", lines)
+	}
+	u.one(a, lines[0])
+	u.one(a, lines[1])
+	for i, m := range machines {
+		if i > 0 {
+			m.Do("mkdir -p " + pki)
+			a.Give(m, strings.Fields(a.Do("ls "+pki+"/*"))...)
+		}
+		m.Do("mkdir -p /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer + "/*.tar.gz -C /opt/etcd-v" +
+			newer + " --strip-components=1")
+		u.one(m, "systemd-run --unit=etcdadm-auto "+strings.TrimSpace(lines[2]))
+	}
+	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
+	contains(t, "the status", a.Do("etcd-manager-ctl status"), "3 of 3 voters")
+}
+
 // Machines by themselves, as the README tells it, and a restore as its page does.
 func TestTutorialByThemselves(t *testing.T) {
 	t.Parallel()
