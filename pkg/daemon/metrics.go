@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"runtime"
 	"time"
 
@@ -23,7 +22,7 @@ type sources struct {
 	Restarts func() int
 	Storage  func() cluster.Storage
 	// HasLeader asks this node's member.
-	HasLeader func(context.Context) bool
+	HasLeader func() bool
 	Paused    func() bool
 	// CertNotAfter is when the first of the certificates ends.
 	CertNotAfter func() time.Time
@@ -97,11 +96,7 @@ func (from sources) collectors() []prometheus.Collector {
 		gauge("etcdadm_etcd_running", "1 while this node's etcd process runs.",
 			func() float64 { return one(from.Process() == cluster.ProcessRunning) }),
 		gauge("etcdadm_etcd_has_leader", "1 where this node's member of etcd answers and knows a leader. Asked at each scrape.",
-			func() float64 {
-				ctx, cancel := context.WithTimeout(context.Background(), leaderTimeout)
-				defer cancel()
-				return one(from.HasLeader(ctx))
-			}),
+			func() float64 { return one(from.HasLeader()) }),
 		gauge("etcdadm_disk_healthy", "0 while the disk of this node's etcd hangs or fails.",
 			func() float64 { return one(!from.Storage().Bad()) }),
 		gauge("etcdadm_disk_write_seconds", "How long the last write to that disk took.",

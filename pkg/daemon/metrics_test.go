@@ -43,7 +43,7 @@ func quiet() sources {
 	return sources{
 		Cluster: "main", Requests: func() int64 { return 0 }, Restarts: func() int { return 0 },
 		Process: func() cluster.ProcessState { return "" }, Storage: func() cluster.Storage { return cluster.Storage{} },
-		HasLeader: func(context.Context) bool { return false },
+		HasLeader: func() bool { return false },
 		Paused:    func() bool { return false }, CertNotAfter: func() time.Time { return time.Time{} },
 	}
 }

@@ -228,7 +228,7 @@ func (d *Daemon) etcdLine(line string) {
 	}
 }
 
-func (d *Daemon) openFleet(context.Context) error {
+func (d *Daemon) openFleet(ctx context.Context) error {
 	o := fleet.Options{
 		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
 		Records: d.store, Peers: d.peerGroup.peers, Now: d.now, Fit: d.fit, Progress: d.runs,
@@ -250,7 +250,11 @@ func (d *Daemon) openFleet(context.Context) error {
 	status := d.proc.Status
 	d.nums = newMetrics(sources{
 		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Storage,
-		HasLeader:    d.node.local.HasLeader,
+		HasLeader: func() bool {
+			ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+			defer cancel()
+			return d.node.local.HasLeader(ctx)
+		},
 		Process:      func() cluster.ProcessState { return status().State },
 		Restarts:     func() int { return status().Restarts },
 		Paused:       func() bool { return d.state.State().Pause != nil },
