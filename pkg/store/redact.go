@@ -24,6 +24,9 @@ func redact(text string) string {
 	return secrets[3].ReplaceAllString(text, "${1}"+hidden)
 }
 
+// Shown is a location of a store without the secrets that somebody may have written into it.
+func Shown(location string) string { return redact(location) }
+
 // A redacted error is another one with a text that may be shown.
 type redacted struct{ error }
 

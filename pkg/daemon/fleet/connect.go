@@ -55,6 +55,8 @@ type Client struct {
 	// answers.
 	showing bool
 	reads   atomic.Bool
+	// away says why the store did not answer, empty where it did.
+	away string
 	// role is what the person's certificate permits.
 	role certs.Role
 	// base is the command's context without its end, for giving back what the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // heardOf is what the daemons that answered a person's command know of the cluster.
@@ -119,8 +120,8 @@ const rounds = 3
 // look observes once; show says that it is for people to see.
 func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Observation, error) {
 	// Who to ask is in the store: its answer has to be there first.
-	if a := c.view.Answer(ctx); a.Err != nil && len(c.seeds) == 0 {
-		return cluster.Spec{}, cluster.Observation{}, c.nobody(a.Err)
+	if err := c.readStore(ctx, show); err != nil && len(c.seeds) == 0 {
+		return cluster.Spec{}, cluster.Observation{}, c.nobody(err)
 	}
 	if c.prev.At.IsZero() {
 		c.prev = c.published(ctx).Observation
@@ -144,8 +145,46 @@ func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Obs
 		m.UnhealthySince = time.Time{}
 	}
 	c.prev = obs
-	obs.Gaps = append(slices.Clone(obs.Gaps), c.unnamed(obs)...)
+	obs.Gaps = append(c.awayGaps(obs.Gaps), c.unnamed(obs)...)
 	return c.spec(ctx), obs, ctx.Err()
+}
+
+// storeTime is how long a store is waited for by who looks only, and has daemons to ask.
+const storeTime = 4 * time.Second
+
+// readStore has the view read the store, and remembers why it could not.
+func (c *Client) readStore(ctx context.Context, show bool) error {
+	began := time.Now()
+	if show && len(c.seeds) > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, storeTime)
+		defer cancel()
+	}
+	err := c.view.Answer(ctx).Err
+	c.away = ""
+	if err != nil && c.store != nil {
+		c.away = fmt.Sprintf("%s was tried for %s: %v", store.Shown(c.o.BackupStore),
+			time.Since(began).Round(100*time.Millisecond), err)
+	}
+	return err
+}
+
+// awayGaps are the gaps with what became of the command's own store, where that does not
+// answer.
+func (c *Client) awayGaps(gaps []cluster.Gap) []cluster.Gap {
+	gaps = slices.Clone(gaps)
+	if c.away == "" || c.reads.Load() {
+		return gaps
+	}
+	if _, _, told := c.heard.best(); told && c.showing {
+		return append(gaps, cluster.Gap{Source: "store from here", Text: c.away})
+	}
+	for i := range gaps {
+		if gaps[i].Source == "store" {
+			gaps[i].Text = c.away
+		}
+	}
+	return gaps
 }
 
 // unasked returns the members that nobody has asked: their machines are not known, and they
@@ -182,7 +221,7 @@ type published struct {
 
 func (c *Client) published(ctx context.Context) published {
 	var p published
-	if c.store == nil {
+	if c.store == nil || c.away != "" {
 		return p
 	}
 	b, err := c.store.Status(ctx)

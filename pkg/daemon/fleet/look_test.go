@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // tells has a daemon tell of the others, and of the store.
@@ -100,5 +103,32 @@ func TestAMemberThatNobodyAskedIsUnknown(t *testing.T) {
 	must(t, err)
 	if got := conditions(obs); got != "a unknown, b serving, c down" {
 		t.Error(got)
+	}
+}
+
+// A store that hangs keeps nobody from seeing what the daemons know, and is named, with how
+// long it was tried.
+func TestAStoreThatHangsIsNamedAndNotWaitedFor(t *testing.T) {
+	store.Register("hangs", func(*url.URL) (store.Dial, error) {
+		return func(ctx context.Context) (*store.Bucket, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, nil
+	})
+	w := newTestCluster(t, nil)
+	hanging := func(o *ConnectOptions) { o.BackupStore = "hangs://user:secret@there/x" }
+	text := func(obs cluster.Observation) string { return obs.Gaps[len(obs.Gaps)-1].Text }
+	_, obs, err := w.connect(hanging).Observe(within(t, time.Minute))
+	must(t, err)
+	if got := text(obs); gaps(obs) != "store" || !isReachable(obs, "a") || obs.Store.Reachable ||
+		!strings.HasPrefix(got, "hangs://REDACTED@there/x was tried for 4") {
+		t.Errorf("gaps %+v", obs.Gaps)
+	}
+	w.tells("b", func(*cluster.Known) {})
+	spec, obs, err := w.connect(hanging).Observe(within(t, time.Minute))
+	must(t, err)
+	if gaps(obs) != "store from here" || !strings.Contains(text(obs), "was tried for 4") || !obs.Store.Reachable ||
+		spec.MemberCount != 3 {
+		t.Errorf("spec %+v, gaps %+v", spec, obs.Gaps)
 	}
 }
