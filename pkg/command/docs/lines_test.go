@@ -62,7 +62,7 @@ func TestCommandLinesThatAreNotTaken(t *testing.T) {
 		"etcdadm jion https://a:2379":                        `unknown command "jion"`,
 		"etcdadm join --no-such":                             "no flag --no-such",
 		"etcdadm status -Z":                                  "no flag -Z",
-		"etcd-manager-ctl restore-backup":                    "accepts 1 arg",
+		"etcd-manager-ctl forget-node":                       "accepts 1 arg",
 	} {
 		err := taken(strings.Fields(line))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
