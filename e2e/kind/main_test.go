@@ -40,6 +40,6 @@ func TestMain(m *testing.M) {
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("a long story")
+		t.Skip("a short run has one story")
 	}
 }

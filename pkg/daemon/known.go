@@ -12,7 +12,7 @@ const maxTold = 2000
 
 // known tells a person what this daemon knows of its cluster.
 func (d *Daemon) known(ctx context.Context) *cluster.Known {
-	a, spec := d.view.Said(ctx)
+	a, spec := d.view.LastAnswer(ctx)
 	k := &cluster.Known{Spec: d.specOf(spec), Store: tellable(a.Store)}
 	k.Store.Reachable = a.Err == nil
 	if a.Err != nil {

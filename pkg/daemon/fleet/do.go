@@ -51,7 +51,7 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 	began := time.Now()
 	var last error
 	for {
-		spec, obs, err := c.look(ctx, false)
+		spec, obs, err := c.observe(ctx, false)
 		if err != nil {
 			return cause(err, last)
 		}
@@ -145,7 +145,7 @@ func (c *Client) wait(ctx context.Context, op plan.Operation) error {
 	}
 	for {
 		c.view.Stale()
-		_, obs, err := c.look(ctx, false)
+		_, obs, err := c.observe(ctx, false)
 		if err == nil && plan.Done(obs, op) {
 			return nil
 		}

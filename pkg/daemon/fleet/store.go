@@ -53,8 +53,8 @@ type StoreView struct {
 	// last is what the store said last. It is read without the lock, which is held
 	// while an observation waits.
 	last atomic.Pointer[heard]
-	// said is the last answer, to be read in the same way.
-	said atomic.Pointer[said]
+	// answered is the last answer, to be read in the same way.
+	answered atomic.Pointer[lastAnswer]
 }
 
 // heard is what a poll said that began at that time.
@@ -184,7 +184,7 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 	ctx, cancel := v.timeout(ctx)
 	defer cancel()
 	v.answer.Err = v.read(ctx)
-	v.said.Store(&said{v.answer, v.spec, v.now()})
+	v.answered.Store(&lastAnswer{v.answer, v.spec, v.now()})
 	return v.answer
 }
 

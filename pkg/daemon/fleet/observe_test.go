@@ -58,7 +58,7 @@ func TestOneDaemonTellsOfTheOthers(t *testing.T) {
 		t.Errorf("spec %+v, store %+v, a published: %t", spec, obs.Store, obs.Nodes[0].Published)
 	}
 	// Orders are not given on the word of another.
-	if _, obs, err = c.look(t.Context(), false); err != nil || obs.Store.Reachable || gaps(obs) != "store" {
+	if _, obs, err = c.observe(t.Context(), false); err != nil || obs.Store.Reachable || gaps(obs) != "store" {
 		t.Errorf("to act on it sees the store %+v, gaps %s, %v", obs.Store, gaps(obs), err)
 	}
 }

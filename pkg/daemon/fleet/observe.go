@@ -111,14 +111,14 @@ func (c *Client) answer(ctx context.Context) observe.StoreAnswer {
 // with the policy that the coordinator works by. It asks all daemons that those know which
 // answer, and takes their word for a store that it has not, or that does not answer.
 func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error) {
-	return c.look(ctx, true)
+	return c.observe(ctx, true)
 }
 
 // rounds bounds how often an observation is repeated because it has shown more daemons.
 const rounds = 3
 
-// look observes once; show says that it is for people to see.
-func (c *Client) look(ctx context.Context, show bool) (cluster.Spec, cluster.Observation, error) {
+// observe observes once; show says that it is for people to see.
+func (c *Client) observe(ctx context.Context, show bool) (cluster.Spec, cluster.Observation, error) {
 	// Who to ask is in the store: its answer has to be there first.
 	if err := c.readStore(ctx, show); err != nil && len(c.seeds) == 0 {
 		return cluster.Spec{}, cluster.Observation{}, c.nobody(err)
