@@ -133,7 +133,8 @@ func TestTutorialByThemselves(t *testing.T) {
 	a.Do(managed("put k w"))
 	name := a.Do("etcd-manager-ctl list-backups -o json | grep -o '20[0-9T:-]*Z-[0-9]*' | tail -1")
 	u.texts = append(u.texts, "alias ctl=", "ctl() { ", "s3://etcd/main'", "file:///mnt/etcd-store \"$@\"; }",
-		"'etcd-manager-ctl", "etcd-manager-ctl", "2026-11-20T10:39:37Z-000001", name)
+		"'etcd-manager-ctl", "etcd-manager-ctl", "2026-11-20T10:39:37Z-000001", name,
+		"2026-11-20T10:00:00Z", strings.TrimSuffix(name, name[strings.LastIndex(name, "-"):]))
 	u.one(a, list[0])
 	a.Await(soon, managed("get k --print-value-only")+" | grep -qx v")
 }
