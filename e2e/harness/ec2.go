@@ -166,10 +166,14 @@ func (e *EC2) metadata(m *Machine, w http.ResponseWriter, r *http.Request) {
 	defer e.mu.Unlock()
 	key, _ := json.Marshal(map[string]string{"Code": "Success", "AccessKeyId": "key", "SecretAccessKey": "secret",
 		"Token": "session", "Expiration": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
+	address := "local-ipv4"
+	if e.c.Net.six {
+		address = "ipv6"
+	}
 	text, ok := map[string]string{
 		"/latest/meta-data/instance-id":                      e.instanceOf(m),
 		"/latest/meta-data/placement/availability-zone":      ec2Zone,
-		"/latest/meta-data/local-ipv4":                       m.Address,
+		"/latest/meta-data/" + address:                       m.Address,
 		"/latest/dynamic/instance-identity/document":         `{"region": "` + ec2Region + `"}`,
 		"/latest/meta-data/iam/security-credentials/":        "masters",
 		"/latest/meta-data/iam/security-credentials/masters": string(key),
@@ -254,8 +258,13 @@ func (e *EC2) describeInstances(w http.ResponseWriter) {
 	defer e.mu.Unlock()
 	fmt.Fprint(w, "<DescribeInstancesResponse><reservationSet>")
 	for _, m := range e.machines {
-		fmt.Fprintf(w, "<item><instancesSet><item><instanceId>%s</instanceId><privateIpAddress>%s</privateIpAddress>"+
-			"</item></instancesSet></item>", e.instanceOf(m), m.Address)
+		address := "<privateIpAddress>" + m.Address + "</privateIpAddress>"
+		if e.c.Net.six {
+			address = "<networkInterfaceSet><item><ipv6AddressesSet><item><ipv6Address>" + m.Address +
+				"</ipv6Address></item></ipv6AddressesSet></item></networkInterfaceSet>"
+		}
+		fmt.Fprintf(w, "<item><instancesSet><item><instanceId>%s</instanceId>%s</item></instancesSet></item>",
+			e.instanceOf(m), address)
 	}
 	fmt.Fprint(w, "</reservationSet></DescribeInstancesResponse>")
 }

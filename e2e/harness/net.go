@@ -23,6 +23,7 @@ type Net struct {
 	t      T
 	id     string
 	prefix string
+	six    bool
 
 	mu     sync.Mutex
 	spaces []*space
@@ -52,8 +53,23 @@ var networks = from(rand.Uint32N(1 << 16))
 // NewNet returns a network without nodes. It is deleted when t ends.
 func NewNet(t T) *Net {
 	t.Helper()
+	return newNet(t, false)
+}
+
+// NewNet6 returns one whose nodes have addresses of IPv6 alone, besides those of loopback.
+func NewNet6(t T) *Net {
+	t.Helper()
+	return newNet(t, true)
+}
+
+func newNet(t T, six bool) *Net {
+	t.Helper()
 	i := networks.Add(1)
-	n := &Net{t: t, id: fmt.Sprintf("e%04x", i%(1<<16)), prefix: fmt.Sprintf("10.%d.%d.", 64+i/256%64, i%256)}
+	n := &Net{t: t, id: fmt.Sprintf("e%04x", i%(1<<16)), six: six}
+	n.prefix = fmt.Sprintf("10.%d.%d.", 64+i/256%64, i%256)
+	if six {
+		n.prefix = fmt.Sprintf("fd00:e2e:%x::", i)
+	}
 	t.Cleanup(n.close)
 	for _, side := range []string{"a", "b"} {
 		n.ip("link add " + n.id + side + " type bridge")
@@ -88,7 +104,11 @@ func (n *Net) add() *space {
 	n.spaces = append(n.spaces, s)
 	n.ip("link add " + s.link + " type veth peer name eth0 netns " + s.name)
 	n.ip("link set " + s.link + " master " + n.id + "a up")
-	for _, args := range []string{"link set lo up", "addr add " + s.address + "/24 dev eth0", "link set eth0 up"} {
+	prefix := "/24"
+	if n.six { // nobody waits for an answer of who has the address already
+		prefix = "/64 nodad"
+	}
+	for _, args := range []string{"link set lo up", "addr add " + s.address + prefix + " dev eth0", "link set eth0 up"} {
 		n.ip("-n " + s.name + " " + args)
 	}
 	return s
@@ -118,10 +138,14 @@ func (n *Net) Close(at, from *Node, port int) (open func()) {
 		fmt.Sprintf("INPUT -p tcp -s %s --dport %d -j DROP", from.space.address, port),
 		fmt.Sprintf("OUTPUT -p tcp -d %s --sport %d -j DROP", from.space.address, port),
 	}
+	tables := " iptables -w "
+	if n.six {
+		tables = " ip6tables -w "
+	}
 	change := func(how string) {
 		n.t.Helper()
 		for _, rule := range rules {
-			n.ip("netns exec " + at.space.name + " iptables -w " + how + " " + rule)
+			n.ip("netns exec " + at.space.name + tables + how + " " + rule)
 		}
 	}
 	change("-A")

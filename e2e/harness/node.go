@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,11 +87,11 @@ func (n *Node) ClientURL() string {
 	if host == "" {
 		_, host = n.where()
 	}
-	return fmt.Sprintf("%s://%s:%d", n.scheme(), host, cmp.Or(n.Port, ClientPort))
+	return n.scheme() + "://" + net.JoinHostPort(host, strconv.Itoa(cmp.Or(n.Port, ClientPort)))
 }
 
 // Endpoint returns host and port of the daemon.
-func (n *Node) Endpoint() string { return fmt.Sprintf("%s:%d", n.Address, DaemonPort) }
+func (n *Node) Endpoint() string { return net.JoinHostPort(n.Address, strconv.Itoa(DaemonPort)) }
 
 // Args returns the daemon's command line.
 func (n *Node) Args() []string {
