@@ -34,8 +34,10 @@ type EndpointError struct {
 	// Cause is the kind of reason, as far as the connection shows it.
 	Cause cluster.Cause
 	// Refused says that one side has told why it does not accept the other: waiting does
-	// not change that. A connection that just ends tells nothing.
+	// not change that, but for Clock. A connection that just ends tells nothing.
 	Refused bool
+	// Clock says that a clock may be why: when it is set, both accept each other.
+	Clock bool
 	// Err is the error of the call that failed.
 	Err error
 }

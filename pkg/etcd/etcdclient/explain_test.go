@@ -149,6 +149,9 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			if e.Refused == slices.Contains(trusts, tc.name) {
 				t.Errorf("refused is %v", e.Refused)
 			}
+			if e.Clock != slices.Contains([]string{"server expired", "client expired"}, tc.name) {
+				t.Errorf("a clock may be why: %v", e.Clock)
+			}
 			if e.Kind() != tc.code {
 				t.Errorf("the kind is %q, want %q", e.Kind(), tc.code)
 			}

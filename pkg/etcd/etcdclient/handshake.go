@@ -66,7 +66,7 @@ func (e *EndpointError) theirs(err error, config *tls.Config) bool {
 		e.Next = "use one of these names, or issue the server's certificate again with the missing one: etcdadm certs " +
 			"renew server"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		e.Text = "its certificate is " + validity(invalid.Cert, config)
+		e.Text, e.Clock = "its certificate is "+validity(invalid.Cert, config), true
 		e.Next = "check the clocks of both machines; on that machine: etcdadm certs check-expiration, etcdadm certs renew"
 	case errors.As(err, &invalid):
 		e.Text = "its certificate is rejected: " + invalid.Error()
@@ -87,6 +87,8 @@ func (e *EndpointError) ours(err error, config *tls.Config) bool {
 		return false
 	}
 	e.Code = "refused"
+	// An etcd that was built with an earlier Go calls each bad, whatever is wrong with it.
+	e.Clock = strings.HasSuffix(op.Err.Error(), "bad certificate") || strings.HasSuffix(op.Err.Error(), "expired certificate")
 	e.Next = "give a client certificate of the cluster's CA, with --cert and --key or --certs-dir; etcdadm certs " +
 		"check-expiration"
 	leaf := shown(config)

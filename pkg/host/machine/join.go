@@ -55,16 +55,25 @@ func (w *world) unreachable() *Hold {
 		return why
 	}
 	if w.obs.Remote.Untrusted {
-		// Who does not trust the other side will not begin to, unless it is for a clock.
-		h := hold(ClusterUnreachable, "name client URLs of the cluster, put its ca.crt and ca.key into "+
-			w.cfg.Paths.Certificates+", or set the clocks; then run the command again",
-			"this machine and the endpoints do not accept each other: %s", problem)
-		h.Wait = true
-		return h
+		return w.untrusted()
 	}
 	h := hold(ClusterUnreachable, "check the endpoints, ca.crt and the clocks; a learner cannot answer for its cluster",
 		"the cluster does not answer: %s", problem)
 	h.Wait, h.Others = true, true
+	return h
+}
+
+// untrusted is the hold of a machine and endpoints that do not accept each other. They will
+// not begin to, unless it is for a clock: nobody else is waited for.
+func (w *world) untrusted() *Hold {
+	next := "name client URLs of the cluster by names that their certificates are for, or put its ca.crt and ca.key into " +
+		w.cfg.Paths.Certificates
+	if w.obs.Remote.Clock {
+		next += ", or set the clocks"
+	}
+	h := hold(ClusterUnreachable, next+"; then run the command again",
+		"this machine and the endpoints do not accept each other: %s", w.obs.Remote.Problem)
+	h.Wait = w.obs.Remote.Clock
 	return h
 }
 

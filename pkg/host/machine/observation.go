@@ -241,6 +241,8 @@ type Remote struct {
 	// Untrusted says that an endpoint and this machine do not accept each other's
 	// certificates, and that no other one was found to.
 	Untrusted bool `json:"untrusted,omitempty"`
+	// Clock says that this may be because of a clock, which may be set meanwhile.
+	Clock bool `json:"clock,omitempty"`
 	// Answered says that a member list was read through the quorum.
 	Answered  bool              `json:"answered"`
 	ClusterID cluster.ClusterID `json:"clusterID,omitzero"`

@@ -276,10 +276,10 @@ var checks = []Check{
 			return nil
 		}
 		why := w.unreachable()
-		if !why.Wait {
+		if !why.Wait && !w.obs.Remote.Untrusted {
 			return fatal(why.Next, "%s", why.Text)
 		}
-		// A join asks again for a while.
+		// A join asks again for a while, or ends with this as its own reason.
 		return warning(why.Next, "%s", why.Text)
 	}},
 }

@@ -35,7 +35,7 @@ var reasonDocs = []ReasonDoc{
 		"says which.",
 		"Check the endpoints, `ca.crt` and the clocks. `join` retries until `--membership-timeout`, and says once a " +
 			"minute why it waits; with `--retry=false` it asks once. If an endpoint rejects the certificates and none " +
-			"accepts them, it ends after two minutes, even if other endpoints are dead. A member that serves is not changed while the endpoints do not answer."},
+			"accepts them, it ends at once, even if other endpoints are dead; where a clock may be why, after two minutes. A member that serves is not changed while the endpoints do not answer."},
 	{EndpointsDiffer, "The endpoints belong to different clusters, so it is unclear which one is meant.",
 		"Name endpoints of one cluster."},
 	{NameTaken, "The cluster has a member of this name at another address.",

@@ -81,7 +81,7 @@ func unanswered(h hearing, named []string) (list []machine.UnreachableEndpoint) 
 // which one authority has issued certificates for.
 func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error) *unreachableError {
 	var refused, others []string
-	trusted := false
+	trusted, clock := false, false
 	for _, a := range h.last {
 		if known != 0 && a.id != 0 && a.id != known {
 			trusted = true
@@ -92,6 +92,7 @@ func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error)
 		var seen *etcdclient.EndpointError
 		if errors.As(why, &seen) && seen.Refused {
 			refused = append(refused, why.Error())
+			clock = clock || seen.Clock
 			continue
 		}
 		trusted = trusted || a.id != 0
@@ -100,7 +101,8 @@ func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error)
 	slices.Sort(refused)
 	slices.Sort(others)
 	texts := append(slices.Compact(refused), slices.Compact(others)...)
-	return &unreachableError{text: strings.Join(texts, "; "), untrusted: len(refused) > 0 && !trusted}
+	untrusted := len(refused) > 0 && !trusted
+	return &unreachableError{text: strings.Join(texts, "; "), untrusted: untrusted, clock: untrusted && clock}
 }
 
 // An unreachableError says why no endpoint has told the member list.
@@ -109,6 +111,8 @@ type unreachableError struct {
 	// untrusted says that some refused our certificates, or we theirs, and that none
 	// of the others was reached over TLS.
 	untrusted bool
+	// clock says that a clock may be why.
+	clock bool
 }
 
 func (e *unreachableError) Error() string { return e.text }

@@ -134,5 +134,15 @@ func TestARefusedCertificateCountsMoreThanADeadEndpoint(t *testing.T) {
 		if got.untrusted != tc.untrusted || !strings.HasPrefix(strings.TrimPrefix(got.text, ": "), tc.text) {
 			t.Errorf("%s: untrusted is %v, %q", tc.name, got.untrusted, got.text)
 		}
+		if got.clock {
+			t.Errorf("%s: a clock may be why", tc.name)
+		}
+	}
+	expired := &etcdclient.EndpointError{Text: "expired", Refused: true, Clock: true}
+	for trusted, a := range map[bool]answer{false: {err: dead}, true: {id: 1, err: dead}} {
+		h := hearing{last: map[string]answer{"x": {err: expired}, "y": a}}
+		if got := unreachable(h, 0, func(a answer) error { return a.err }); got.clock == trusted {
+			t.Errorf("another one trusts us: %v, and a clock may be why: %v", trusted, got.clock)
+		}
 	}
 }

@@ -104,7 +104,9 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		var differ *differError
 		var unreachable *unreachableError
 		r.Problem, r.Differ = problem.Error(), errors.As(problem, &differ)
-		r.Untrusted = errors.As(problem, &unreachable) && unreachable.untrusted
+		if errors.As(problem, &unreachable) {
+			r.Untrusted, r.Clock = unreachable.untrusted, unreachable.clock
+		}
 		return r
 	}
 	said := answers{ids: map[cluster.ClusterID]bool{}, deaf: map[string]bool{}}
