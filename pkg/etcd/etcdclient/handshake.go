@@ -88,7 +88,8 @@ func (e *EndpointError) ours(err error, config *tls.Config) bool {
 	}
 	e.Code = "refused"
 	// An etcd that was built with an earlier Go calls each bad, whatever is wrong with it.
-	e.Clock = strings.HasSuffix(op.Err.Error(), "bad certificate") || strings.HasSuffix(op.Err.Error(), "expired certificate")
+	text := op.Err.Error()
+	e.Clock = strings.HasSuffix(text, "bad certificate") || strings.HasSuffix(text, "expired certificate")
 	e.Next = "give a client certificate of the cluster's CA, with --cert and --key or --certs-dir; etcdadm certs " +
 		"check-expiration"
 	leaf := shown(config)
