@@ -100,7 +100,7 @@ func (n *Node) Args() []string {
 		"--cluster-name=" + n.Cluster, "--backup-store=" + n.Store, "--data-dir=" + n.Dir, "--node-name=" + n.Name,
 		"--address=" + n.Address, "--etcd-address=" + n.Address, fmt.Sprintf("--grpc-port=%d", DaemonPort),
 		"--client-urls=" + url(ClientPort), "--quarantine-client-urls=" + url(QuarantinePort), "--peer-urls=" + url(PeerPort),
-		"--discovery-poll-interval=2s",
+		"--discovery-poll-interval=2s", "--etcd-log=output", // what etcd says, and when, is compared with what they say
 	}
 	for dir := range strings.SplitSeq(n.EtcdDirs, ":") {
 		args = append(args, "--etcd-dir="+dir)

@@ -51,6 +51,7 @@ var layers = map[string]Layer{
 	"pkg/testing/testproxy":   Leaf,
 	"pkg/testing/testpty":     Leaf,
 	"pkg/testing/testwait":    Leaf,
+	"pkg/internal/logfile":    Leaf,
 	"pkg/internal/proxies":    Leaf,
 	"pkg/internal/wait":       Leaf,
 

@@ -84,6 +84,9 @@ type Config struct {
 	Page func(PageSource) http.Handler
 	// EtcdLog gets the lines that etcd prints, each behind "etcd: ".
 	EtcdLog io.Writer
+	// EtcdLogFile has them go to a file in DataDir instead, and only errors, and what is no
+	// line of a log, to EtcdLog, too.
+	EtcdLogFile bool
 }
 
 // Backups say how the daemon writes backups, and what it demands of one that it

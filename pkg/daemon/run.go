@@ -164,7 +164,8 @@ func (d *Daemon) openStore(ctx context.Context) (err error) {
 
 // openProcess starts the member that the disk tells of.
 func (d *Daemon) openProcess(ctx context.Context) (err error) {
-	d.proc, err = etcdproc.New(ctx, etcdproc.Options{Dir: d.c.DataDir, Log: d.etcdLine})
+	lines := d.openEtcdLog()
+	d.proc, err = etcdproc.New(ctx, etcdproc.Options{Dir: d.c.DataDir, Log: lines.line, Died: d.etcdDied})
 	if err != nil {
 		return err
 	}
@@ -220,12 +221,6 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 
 func (d *Daemon) otherPatch(v etcdversion.Version, path string) {
 	d.log.Warn("there is no etcd of the member's version here; another patch of it is started", "version", v, "path", path)
-}
-
-func (d *Daemon) etcdLine(line string) {
-	if d.c.EtcdLog != nil {
-		fmt.Fprintf(d.c.EtcdLog, "etcd: %s\n", line)
-	}
 }
 
 func (d *Daemon) openFleet(ctx context.Context) error {

@@ -66,10 +66,18 @@ func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
 }
 
 func TestThreeDaemonsBootstrapAClusterTogetherAndComeBackWithoutTheStore(t *testing.T) {
-	v := newTestCluster(t, "a b c")
+	v := newTestCluster(t, "a b c", func(c *Config) { c.EtcdLogFile = true })
 	v.spec(3)
 	v.start(v.nodes...)
 	r := v.converged(3)
+	for _, node := range v.nodes {
+		file := filepath.Join(node.config.DataDir, etcdLogName)
+		b, err := os.ReadFile(file)
+		if out := node.out.String(); !strings.Contains(out, file) || strings.Contains(out, `etcd: {"level":"info"`) ||
+			!strings.Contains(string(b), `{"level":"info"`) {
+			t.Errorf("etcd's log has %d bytes, %v; the daemon's is\n%s", len(b), err, out)
+		}
+	}
 	for _, node := range v.nodes {
 		if list := v.members(node, plainClient(node)); len(list) != 3 {
 			t.Errorf("%s knows the members %+v", node.name, list)

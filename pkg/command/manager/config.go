@@ -47,6 +47,9 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		return c, err
 	}
 	var err error
+	if c.EtcdLogFile, err = f.logsToFile(); err != nil {
+		return c, err
+	}
 	if f.scanRange != "" {
 		if c.ScanRange, err = netip.ParsePrefix(f.scanRange); err != nil {
 			return c, fmt.Errorf("--discovery-scan: %q is not a range of addresses like 10.0.0.0/24", f.scanRange)
@@ -74,6 +77,18 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		}
 	}
 	return c, c.Validate()
+}
+
+// logsToFile says whether etcd's log goes to a file. In a container its place is the
+// container's log: kops keeps that as etcd.log, and rotates it.
+func (f *flags) logsToFile() (bool, error) {
+	switch f.etcdLog {
+	case "":
+		return !f.containerized, nil
+	case "file", "output":
+		return f.etcdLog == "file", nil
+	}
+	return false, fmt.Errorf("--etcd-log=%s is unknown; it is file or output", f.etcdLog)
 }
 
 func lookup(environ []string) func(string) string {

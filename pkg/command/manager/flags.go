@@ -30,7 +30,7 @@ type flags struct {
 	volumeProvider, volumeNameTag               string
 	volumeTags                                  []string
 	dnsSuffix, networkCIDR, staticConfig        string
-	envFile, hostsFile, etcdRelease             string
+	envFile, hostsFile, etcdRelease, etcdLog    string
 	etcdReleaseDigests                          string
 	etcdDirs, seeds                             []string
 	scanRange                                   string
@@ -61,7 +61,6 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"etcd's client URLs; __address__ and __name__ (with --dns-suffix) are replaced")
 	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", "https://__address__:8001",
 		"client URLs while clients are kept away")
-	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
 	fs.StringVar(&f.backupInterval, "backup-interval", "15m", "time between two backups")
 	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s",
 		"how often to look for other nodes once all are known")
@@ -78,9 +77,6 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.networkCIDR, "network-cidr", "", "network of the nodes (OpenStack only)")
 	fs.StringVar(&f.staticConfig, "static-config", "",
 		`JSON: {"etcdVersion":"3.6.16","nodes":[{"id":"a","ip":["10.0.0.1"]}]}`)
-	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port for /metrics, /healthz and /readyz; 0 for none")
-	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "",
-		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
 	fs.StringVar(&f.envFile, "env-file", "", "file of KEY=VALUE lines to set in the environment")
 	fs.StringArrayVar(&f.etcdDirs, "etcd-dir", nil, "directory to search for etcd binaries, before /opt (repeatable)")
 	fs.StringVar(&f.etcdRelease, "etcd-release", "",
@@ -98,8 +94,20 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"how long bootstrap waits for missing nodes")
 	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long to wait until a learner has caught up")
 	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "maximum age of the newest backup before a risky step")
+	f.addTelling(fs)
 	f.backups.add(fs)
 	f.verbosity = cli.AddKlogFlags(fs)
+}
+
+// addTelling adds the flags of what the daemon and etcd tell of themselves.
+func (f *flags) addTelling(fs *pflag.FlagSet) {
+	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
+	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port for /metrics, /healthz and /readyz; 0 for none")
+	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "",
+		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
+	fs.StringVar(&f.etcdLog, "etcd-log", "",
+		"`where` etcd's log goes: file (etcd.log in the data directory; etcd's errors are in this program's output, too) or "+
+			"output (all of it is; default with --containerized)")
 }
 
 // logger writes structured lines; --v=6 and more, which kops passes, is the

@@ -193,6 +193,10 @@ func TestDefaults(t *testing.T) {
 	equal(t, "hourly retention", c.Policy.HourlyRetention, 0) // the policy's default
 	equal(t, "static", c.Static == nil, true)
 	equal(t, "log of etcd", c.EtcdLog != nil, true)
+	equal(t, "log of etcd in a file", c.EtcdLogFile, true)
+	equal(t, "its log in a container", with(t, "--containerized").EtcdLogFile, false)
+	equal(t, "its log in the output", with(t, "--etcd-log=output").EtcdLogFile, false)
+	equal(t, "its log in a file in a container", with(t, "--containerized", "--etcd-log=file").EtcdLogFile, true)
 	same(t, "metrics URLs", c.MetricsURLs)
 	same(t, "peer URLs", c.PeerURLs, "https://__address__:2380")
 	same(t, "static nodes", c.Policy.StaticNodes)
@@ -252,6 +256,7 @@ func TestUsageErrorsNameTheirFlag(t *testing.T) {
 		{"--learner-timeout -1m0s", "--learner-timeout=-1m"},
 		{"--backup-fresh -1m0s", "--backup-fresh=-1m"},
 		{"--insecure", "--insecure=maybe"},
+		{"--etcd-log=journal is unknown", "--etcd-log=journal"},
 		{"unknown command", "now"},
 	} {
 		t.Run(tc.arg, func(t *testing.T) { usage(t, tc.want, tc.arg) })

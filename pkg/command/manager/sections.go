@@ -20,7 +20,7 @@ var sections = []cli.FlagSection{
 		Title:  "etcd",
 		Common: []string{"client-urls", "peer-urls", "etcd-dir"},
 		More: []string{
-			"etcd-release", "etcd-release-digests", "etcd-address", "quarantine-client-urls", "listen-metrics-urls",
+			"etcd-log", "etcd-release", "etcd-release-digests", "etcd-address", "quarantine-client-urls", "listen-metrics-urls",
 			"etcd-insecure",
 		},
 	},

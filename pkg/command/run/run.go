@@ -25,6 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
+	"github.com/etcdadm/etcdadm/pkg/internal/logfile"
 )
 
 const long = `Run etcd in the foreground with the environment of a file that "etcdadm init" or
@@ -123,12 +124,12 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 	}
 	lines, messages := line(out), line(errOut)
 	if o.logFile != "" {
-		log, err := openLog(o.logFile, o.logSize)
+		log, err := logfile.Open(o.logFile, o.logSize)
 		if err != nil {
 			return cli.WithHint(err, "name a file in an existing directory with --log-file")
 		}
-		defer log.close()
-		lines, messages = log.line, log.line
+		defer log.Close()
+		lines, messages = log.Line, log.Line
 	}
 	if err := hostfs.MakeDir(o.dir, 0o700); err != nil {
 		return err
@@ -188,6 +189,9 @@ func (o options) environment() ([]string, error) {
 	}
 	return env, nil
 }
+
+// now is the time before a message of our own; etcd's lines have one.
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
 // line returns a function that writes lines to w. A reader that has gone away
 // is no reason to stop etcd.

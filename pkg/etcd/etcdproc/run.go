@@ -95,6 +95,7 @@ func (r *run) attend(ctx context.Context, c *child) (steady, stopped bool) {
 		select {
 		case how := <-c.exited:
 			r.s.statusFile.died(how)
+			r.s.opts.Died(how)
 			return time.Since(c.began) >= r.s.opts.Backoff.Stable, false
 		case <-stable.C:
 			r.s.statusFile.steady()

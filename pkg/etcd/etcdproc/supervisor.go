@@ -33,6 +33,9 @@ type Options struct {
 	// long as it does not return, the process waits with its output. It must not
 	// call methods of the Supervisor.
 	Log func(line string)
+	// Died, if it is not nil, is called each time that the process has ended by itself, with
+	// how. It must not call methods of the Supervisor.
+	Died func(how string)
 	// Backoff is the time between two restarts.
 	Backoff Backoff
 	// StopTimeout is the time between SIGTERM and SIGKILL, by default 10 s.
@@ -44,6 +47,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = func(string) {}
+	}
+	if o.Died == nil {
+		o.Died = func(string) {}
 	}
 	if o.StopTimeout == 0 {
 		o.StopTimeout = 10 * time.Second

@@ -163,7 +163,8 @@ func TestCallsWaitForTheirTurnAsLongAsTheyMay(t *testing.T) {
 }
 
 func TestWhatDiesComesBack(t *testing.T) {
-	s, _ := supervise(t, Options{Backoff: Backoff{Step: time.Hour}})
+	died := make(chan string, 9)
+	s, _ := supervise(t, Options{Backoff: Backoff{Step: time.Hour}, Died: func(how string) { died <- how }})
 	start(t, s, does("stay"))
 	old := s.Status().PID
 	if err := syscall.Kill(old, syscall.SIGKILL); err != nil {
@@ -173,6 +174,12 @@ func TestWhatDiesComesBack(t *testing.T) {
 	st := s.Status()
 	if st.State != cluster.ProcessRunning || st.Restarts != 1 || !strings.HasPrefix(st.LastExit, "signal: killed after ") {
 		t.Errorf("status %+v", st)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if how := <-died; how != st.LastExit || len(died) > 0 {
+		t.Errorf("it is told of %q, and %d times more", how, len(died))
 	}
 }
 

@@ -1,16 +1,16 @@
-package run
+// Package logfile writes lines to a file that is bounded.
+package logfile
 
 import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 )
 
-// A log is a file that takes lines, and never more than twice its size of the
+// A Log is a file that takes lines, and never more than twice its size of the
 // disk: when it is full it becomes the file that ends in .1, in place of the
 // one before.
-type log struct {
+type Log struct {
 	path string
 	max  int64
 
@@ -19,15 +19,16 @@ type log struct {
 	size int64
 }
 
-func openLog(path string, maxSize int64) (*log, error) {
-	l := &log{path: path, max: maxSize}
+// Open opens the file, or makes it, with the size at which it is full.
+func Open(path string, maxSize int64) (*Log, error) {
+	l := &Log{path: path, max: maxSize}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("log file: %w", err)
 	}
 	return l, nil
 }
 
-func (l *log) open() error {
+func (l *Log) open() error {
 	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -41,9 +42,9 @@ func (l *log) open() error {
 	return nil
 }
 
-// line adds a line. One that cannot be written is lost: etcd waits while a line
+// Line adds a line. One that cannot be written is lost: etcd waits while a line
 // of it is taken, and must not wait for a disk to have room.
-func (l *log) line(text string) {
+func (l *Log) Line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size >= l.max {
@@ -58,7 +59,7 @@ func (l *log) line(text string) {
 
 // rotate begins a new file. Where the old one cannot be renamed it is cut, so
 // that it does not grow.
-func (l *log) rotate() {
+func (l *Log) rotate() {
 	if l.f != nil {
 		l.f.Close()
 		l.f = nil
@@ -68,7 +69,8 @@ func (l *log) rotate() {
 	}
 }
 
-func (l *log) close() {
+// Close ends it.
+func (l *Log) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f != nil {
@@ -76,6 +78,3 @@ func (l *log) close() {
 		l.f = nil
 	}
 }
-
-// now is the time before a message of our own; etcd's lines have one.
-func now() string { return time.Now().UTC().Format(time.RFC3339) }
