@@ -38,31 +38,31 @@ func Machine() string {
 	return ""
 }
 
-// another reports whether two findings are of two machines.
-func (f Finding) another(g Finding) bool {
+// otherMachine reports whether two findings are of two machines.
+func (f Finding) otherMachine(g Finding) bool {
 	if f.Machine != "" && g.Machine != "" {
 		return f.Machine != g.Machine
 	}
 	return f.By != "" && g.By != "" && f.By != g.By
 }
 
-// A Ledger is the part of a store that findings are in.
-type Ledger interface {
+// A FindingStore is the part of a store that findings are in.
+type FindingStore interface {
 	Objects
 	// Put stores a small object over any present one.
 	Put(ctx context.Context, key string, b []byte) error
 }
 
-// Accuse records that a backup was found to be damaged. One machine is no witness, as its
+// ReportDamage records that a backup was found to be damaged. One machine is no witness, as its
 // memory or its disk may be to blame: its finding makes the backup suspect. That of another
 // one makes it count as damaged for all.
-func Accuse(ctx context.Context, l Ledger, f Finding) error {
-	before, err := suspicion(ctx, l, f.Name)
+func ReportDamage(ctx context.Context, l FindingStore, f Finding) error {
+	before, err := firstFinding(ctx, l, f.Name)
 	if err != nil {
 		return err
 	}
-	if before.Error != "" && before.another(f) {
-		return Condemn(ctx, l, f)
+	if before.Error != "" && before.otherMachine(f) {
+		return MarkDamaged(ctx, l, f)
 	}
 	if before.Error != "" {
 		return nil // it has said so
@@ -70,14 +70,14 @@ func Accuse(ctx context.Context, l Ledger, f Finding) error {
 	return write(ctx, l, f, retention.SuspectFile)
 }
 
-// Condemn records that a backup is damaged, for all: two machines have found it, or an
+// MarkDamaged records that a backup is damaged, for all: two machines have found it, or an
 // operator says so.
-func Condemn(ctx context.Context, l Ledger, f Finding) error {
+func MarkDamaged(ctx context.Context, l FindingStore, f Finding) error {
 	return write(ctx, l, f, retention.DamagedFile)
 }
 
-// suspicion returns the first finding, the zero one for none.
-func suspicion(ctx context.Context, l Ledger, name string) (f Finding, err error) {
+// firstFinding returns the first finding, the zero one for none.
+func firstFinding(ctx context.Context, l FindingStore, name string) (f Finding, err error) {
 	b, there, err := optional(ctx, l, name+"/"+retention.SuspectFile)
 	if err != nil {
 		return f, fmt.Errorf("read what was found wrong with %s: %w", name, err)
@@ -88,7 +88,7 @@ func suspicion(ctx context.Context, l Ledger, name string) (f Finding, err error
 	return f, nil
 }
 
-func write(ctx context.Context, l Ledger, f Finding, file string) error {
+func write(ctx context.Context, l FindingStore, f Finding, file string) error {
 	b, err := json.MarshalIndent(f, "", "  ")
 	if err == nil {
 		err = l.Put(ctx, f.Name+"/"+file, append(b, '\n'))

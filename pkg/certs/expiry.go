@@ -67,7 +67,7 @@ func Expiries(dir string, now time.Time) ([]Expiry, error) {
 		e.of(chain[0], now)
 		e.CA, e.Problem = chain[0].Issuer.CommonName, why
 		if why == "" {
-			e.Problem = ca.distrusts(chain, now)
+			e.Problem = ca.untrusted(chain, now)
 		}
 		all = append(all, e)
 	}
@@ -117,8 +117,8 @@ func (e *Expiry) of(c *x509.Certificate, now time.Time) {
 	e.SANs = append(slices.Clone(c.DNSNames), ipStrings(c.IPAddresses)...)
 }
 
-// distrusts says why those who trust ca.crt do not accept a certificate.
-func (f caFiles) distrusts(chain []*x509.Certificate, now time.Time) string {
+// untrusted says why those who trust ca.crt do not accept a certificate.
+func (f caFiles) untrusted(chain []*x509.Certificate, now time.Time) string {
 	return caFiles{bundle: f.bundle}.refuses(chain, now)
 }
 

@@ -134,15 +134,15 @@ func (s MachineSpec) requests() ([]machineRequest, []string, error) {
 			RSA: s.RSA}
 	}
 	return []machineRequest{
-		{server, ServerPair, comfort(s.ServerSANs, s.Address, name, "localhost", "::1")},
-		{peer, PeerPair, comfort(s.PeerSANs, s.Address, name, "127.0.0.1", "::1")},
+		{server, ServerPair, unrequested(s.ServerSANs, s.Address, name, "localhost", "::1")},
+		{peer, PeerPair, unrequested(s.PeerSANs, s.Address, name, "127.0.0.1", "::1")},
 		{client(etcdctlSuffix), EtcdctlPair, nil},
 		{client(apiServerSuffix), APIServerPair, nil},
 	}, names.warnings, nil
 }
 
-// comfort returns which of some names nobody has asked for.
-func comfort(asked []string, address string, names ...string) []string {
+// unrequested returns which of some names nobody has asked for.
+func unrequested(asked []string, address string, names ...string) []string {
 	var n sans
 	dns, ips, err := n.split("", append([]string{address}, asked...))
 	if err != nil { // which another split tells

@@ -46,11 +46,11 @@ func NamesIn(dir, pair string) []string {
 	return slices.Concat(chain[0].DNSNames, ipStrings(chain[0].IPAddresses))
 }
 
-// Strangers returns the names of those pairs (of all, where none is named) whose
+// ForeignPairs returns the names of those pairs (of all, where none is named) whose
 // certificate is valid now, and which no CA in ca.crt has issued. Where ca.crt is of
 // another cluster, certificates that are issued in their place are accepted by no member
 // of this one.
-func (s MachineSpec) Strangers(pairs []string, now time.Time) []string {
+func (s MachineSpec) ForeignPairs(pairs []string, now time.Time) []string {
 	if len(pairs) == 0 {
 		pairs = MachinePairs()
 	}
@@ -58,7 +58,7 @@ func (s MachineSpec) Strangers(pairs []string, now time.Time) []string {
 	return slices.DeleteFunc(slices.Clone(pairs), func(name string) bool {
 		chain, _, _ := readPair(s.Dir, name)
 		return len(chain) == 0 || now.Before(chain[0].NotBefore) || now.After(chain[0].NotAfter) ||
-			ca.distrusts(chain, now) == ""
+			ca.untrusted(chain, now) == ""
 	})
 }
 

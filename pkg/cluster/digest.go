@@ -34,8 +34,8 @@ const (
 	Disputed
 )
 
-// A Voice is the digest of one member.
-type Voice struct {
+// A MemberDigest is the digest of one member.
+type MemberDigest struct {
 	Name NodeName
 	// Version is that of the etcd which made the digest.
 	Version etcdversion.Version
@@ -50,7 +50,7 @@ type Voice struct {
 // Digests of different versions of etcd that are equal are of equal data. Those
 // that are not prove nothing: what a digest covers has changed between patch
 // releases (etcd-io/etcd#18274).
-func Compare(voters int, own Voice, counts bool, others []Voice) (Agreement, []NodeName) {
+func Compare(voters int, own MemberDigest, counts bool, others []MemberDigest) (Agreement, []NodeName) {
 	alike := 0
 	if counts {
 		alike = 1

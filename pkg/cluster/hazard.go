@@ -103,7 +103,7 @@ func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 	if from.Minor+1 != to.Minor {
 		return nil
 	}
-	return slices.DeleteFunc(HazardsUnhelped(list, from, to), func(h Hazard) bool {
+	return slices.DeleteFunc(HazardsWithoutSnapshot(list, from, to), func(h Hazard) bool {
 		return h.Kind == HazardOldLog || h.BySnapshot()
 	})
 }
@@ -114,9 +114,9 @@ func HazardsBySnapshot(list []Hazard, to etcdversion.Version) []Hazard {
 	return slices.DeleteFunc(HazardsIn(list, to), func(h Hazard) bool { return !h.BySnapshot() })
 }
 
-// HazardsUnhelped returns the same where nobody forces a raft snapshot. A version that is
+// HazardsWithoutSnapshot returns the same where nobody forces a raft snapshot. A version that is
 // not known, zero, is none below the floor.
-func HazardsUnhelped(list []Hazard, from, to etcdversion.Version) []Hazard {
+func HazardsWithoutSnapshot(list []Hazard, from, to etcdversion.Version) []Hazard {
 	below := !from.IsZero() && from.Compare(to.UpgradeFloor()) < 0
 	var found []Hazard
 	for _, h := range HazardsIn(list, to) {
@@ -138,9 +138,9 @@ func HazardsAhead(list []Hazard, runs etcdversion.Version) []Hazard {
 	return slices.DeleteFunc(found, func(h Hazard) bool { return h.Kind == HazardOldLog || h.State == HazardPending })
 }
 
-// Cure says what a person can do about the hazard before a change to a version. Where
+// Fix says what a person can do about the hazard before a change to a version. Where
 // daemons run the members, they force raft snapshots.
-func (h Hazard) Cure(to etcdversion.Version) string {
+func (h Hazard) Fix(to etcdversion.Version) string {
 	floor := to.UpgradeFloor().String()
 	switch {
 	case h.State == HazardUnknown || h.State == HazardPending:
@@ -155,13 +155,13 @@ func (h Hazard) Cure(to etcdversion.Version) string {
 	return "remove this member from the cluster, and let it join again with an empty data directory"
 }
 
-// CureByHand is [Hazard.Cure] where it may be that no daemon runs the member.
-func (h Hazard) CureByHand(to etcdversion.Version) string {
+// FixByHand is [Hazard.Cure] where it may be that no daemon runs the member.
+func (h Hazard) FixByHand(to etcdversion.Version) string {
 	if h.BySnapshot() {
 		return "have the member take a raft snapshot: etcdadm join or init with --version does, while etcd of the version " +
 			"before serves; where a daemon runs it, etcdadm member force-snapshot"
 	}
-	return h.Cure(to)
+	return h.Fix(to)
 }
 
 const deleteKeys = "move or delete those keys with etcdctl of 3.5 (ETCDCTL_API=2 etcdctl rm --recursive)"

@@ -21,8 +21,8 @@ func HostName(node NodeName, suffix string) string {
 	return string(node) + "." + suffix
 }
 
-// A Whereabout says where a node is: at a host or a host:port.
-type Whereabout struct {
+// A NodeAddress says where a node is: at a host or a host:port.
+type NodeAddress struct {
 	Node    NodeName
 	Address string
 }
@@ -32,7 +32,7 @@ type Hosts struct {
 	// Suffix is the DNS suffix. Without one nothing is written.
 	Suffix string
 	// Sources say where nodes are, the most credible first.
-	Sources [][]Whereabout
+	Sources [][]NodeAddress
 	// Members are those that etcd tells of, with the URLs that it has on record.
 	Members []InitialMember
 	// Keep are further nodes whose names are not forgotten.
@@ -62,7 +62,7 @@ func (h Hosts) Entries() []HostEntry {
 	}
 	// Members that were made under another suffix are still looked for by those names.
 	for _, m := range h.Members {
-		i := slices.IndexFunc(addresses, func(w Whereabout) bool { return w.Node == m.Name })
+		i := slices.IndexFunc(addresses, func(w NodeAddress) bool { return w.Node == m.Name })
 		for _, host := range hostsOf(m.PeerURLs) {
 			if own := host == string(m.Name) || strings.HasPrefix(host, string(m.Name)+"."); i >= 0 && own {
 				add(addresses[i].Address, host)
@@ -76,12 +76,12 @@ func (h Hosts) Entries() []HostEntry {
 }
 
 // addresses returns the IP address of each node that has one.
-func (h Hosts) addresses() []Whereabout {
-	var list []Whereabout
+func (h Hosts) addresses() []NodeAddress {
+	var list []NodeAddress
 	add := func(node NodeName, host string) {
-		known := slices.ContainsFunc(list, func(w Whereabout) bool { return w.Node == node })
+		known := slices.ContainsFunc(list, func(w NodeAddress) bool { return w.Node == node })
 		if ip, err := netip.ParseAddr(host); err == nil && !ip.IsUnspecified() && !known && node.Validate() == nil {
-			list = append(list, Whereabout{node, ip.Unmap().String()})
+			list = append(list, NodeAddress{node, ip.Unmap().String()})
 		}
 	}
 	for _, source := range h.Sources {

@@ -36,29 +36,29 @@ func TestHostsEntries(t *testing.T) {
 		hosts Hosts
 		want  string
 	}{
-		"without a suffix nothing": {Hosts{Sources: [][]Whereabout{{{"a", "10.0.0.1"}}}}, ""},
+		"without a suffix nothing": {Hosts{Sources: [][]NodeAddress{{{"a", "10.0.0.1"}}}}, ""},
 		"the first source wins": {
-			Hosts{Suffix: "x", Sources: [][]Whereabout{{{"a", "10.0.0.1:3996"}}, {{"a", "10.0.0.9"}, {"b", "[fd00::2]:3996"}}}},
+			Hosts{Suffix: "x", Sources: [][]NodeAddress{{{"a", "10.0.0.1:3996"}}, {{"a", "10.0.0.9"}, {"b", "[fd00::2]:3996"}}}},
 			"10.0.0.1=a.x fd00::2=b.x"},
 		"what is no address is left out": {
-			Hosts{Suffix: "x", Sources: [][]Whereabout{
+			Hosts{Suffix: "x", Sources: [][]NodeAddress{
 				{{"a", "node0.main:3996"}, {"b", "0.0.0.0:1"}, {"c", ""}, {"b", "10.0.0.2"}}}},
 			"10.0.0.2=b.x"},
 		"a member list with addresses is a source, the last one": {
-			Hosts{Suffix: "x", Sources: [][]Whereabout{{{"a", "10.0.0.1"}}},
+			Hosts{Suffix: "x", Sources: [][]NodeAddress{{{"a", "10.0.0.1"}}},
 				Members: []InitialMember{member("a", "https://10.0.0.7:2380"), member("b", "https://10.0.0.2:2380")}},
 			"10.0.0.1=a.x 10.0.0.2=b.x"},
 		"what was written last counts for members and for who is to be kept": {
-			Hosts{Suffix: "x", Sources: [][]Whereabout{{{"a", "10.0.0.1"}}},
+			Hosts{Suffix: "x", Sources: [][]NodeAddress{{{"a", "10.0.0.1"}}},
 				Members: []InitialMember{member("b", "https://b.x:2380")}, Keep: []NodeName{"c", "a"},
 				Before: []HostEntry{{"10.0.0.2", "b.x"}, {"10.0.0.3", "c.x"}, {"10.0.0.4", "d.x"}, {"10.0.0.9", "a.x"}}},
 			"10.0.0.1=a.x 10.0.0.2=b.x 10.0.0.3=c.x"},
 		"a member that was made under another suffix keeps that name": {
-			Hosts{Suffix: "x", Sources: [][]Whereabout{{{"a", "10.0.0.1"}}},
+			Hosts{Suffix: "x", Sources: [][]NodeAddress{{{"a", "10.0.0.1"}}},
 				Members: []InitialMember{member("a", "https://a.old.example:2380"), member("b", "https://b.old.example:2380")}},
 			"10.0.0.1=a.old.example 10.0.0.1=a.x"},
 		"nobody gets the names of others": {
-			Hosts{Suffix: "x", Sources: [][]Whereabout{{{"a", "10.0.0.1"}, {"b", "10.0.0.2"}, {"c d", "10.0.0.3"}}},
+			Hosts{Suffix: "x", Sources: [][]NodeAddress{{{"a", "10.0.0.1"}, {"b", "10.0.0.2"}, {"c d", "10.0.0.3"}}},
 				Members: []InitialMember{member("a", "https://b.x:2380"), member("b", "https://registry.example.com:2380")}},
 			"10.0.0.1=a.x 10.0.0.2=b.x"},
 	} {
@@ -69,9 +69,9 @@ func TestHostsEntries(t *testing.T) {
 }
 
 func TestHostsAreBounded(t *testing.T) {
-	h := Hosts{Suffix: "x", Sources: [][]Whereabout{nil}}
+	h := Hosts{Suffix: "x", Sources: [][]NodeAddress{nil}}
 	for i := range 2 * maxHosts {
-		h.Sources[0] = append(h.Sources[0], Whereabout{NodeName(fmt.Sprint("n", i)), fmt.Sprintf("10.0.%d.%d", i/256, i%256)})
+		h.Sources[0] = append(h.Sources[0], NodeAddress{NodeName(fmt.Sprint("n", i)), fmt.Sprintf("10.0.%d.%d", i/256, i%256)})
 	}
 	if n := len(h.Entries()); n != maxHosts {
 		t.Errorf("%d entries", n)

@@ -158,7 +158,7 @@ func (c VersionChange) Judge(a Attempt) Verdict {
 // new one may have left what the old one cannot run with.
 func (c VersionChange) NoWayBack(seen etcdversion.Version, found []Hazard) string {
 	if held := c.heldBack(found); len(held) > 0 {
-		return fmt.Sprintf("etcd %s cannot run on the data: %s; %s", c.From, held[0], held[0].Cure(c.From))
+		return fmt.Sprintf("etcd %s cannot run on the data: %s; %s", c.From, held[0], held[0].Fix(c.From))
 	}
 	if c.From.AtLeast(c.To.Major, c.To.Minor) || seen.IsZero() || c.From.AtLeast(seen.Major, seen.Minor) {
 		return ""

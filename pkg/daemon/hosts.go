@@ -28,7 +28,7 @@ type hostsFile struct {
 	mu      sync.Mutex
 	failing string
 	// first is where machines are by flags and cloud, asked before the member starts.
-	first []cluster.Whereabout
+	first []cluster.NodeAddress
 }
 
 // ask asks where the other machines are, where the disk does not know: what it remembers was
@@ -55,7 +55,7 @@ func (h *hostsFile) ask(ctx context.Context) {
 	defer h.mu.Unlock()
 	for _, seed := range seeds {
 		if seed.Name != "" {
-			h.first = append(h.first, cluster.Whereabout{Node: seed.Name, Address: seed.Address})
+			h.first = append(h.first, cluster.NodeAddress{Node: seed.Name, Address: seed.Address})
 		}
 	}
 }
@@ -94,11 +94,11 @@ func (h *hostsFile) known(s nodestate.State) cluster.Hosts {
 		Suffix: d.c.DNSSuffix, Before: s.Hosts, Keep: s.LeaseVoters.Names,
 		Members: slices.Concat(s.Voters, s.Peers),
 	}
-	alive := []cluster.Whereabout{{Node: d.name, Address: d.c.Address}}
-	var machines, gone, others []cluster.Whereabout
+	alive := []cluster.NodeAddress{{Node: d.name, Address: d.c.Address}}
+	var machines, gone, others []cluster.NodeAddress
 	if g := d.peerGroup; g != nil {
 		for _, p := range g.known() {
-			w := cluster.Whereabout{Node: p.Name, Address: p.Address}
+			w := cluster.NodeAddress{Node: p.Name, Address: p.Address}
 			if p.Alive {
 				alive = append(alive, w)
 			} else {
@@ -110,7 +110,7 @@ func (h *hostsFile) known(s nodestate.State) cluster.Hosts {
 	if len(machines) == 0 { // nobody has been asked since
 		machines = h.first
 	}
-	known.Sources = [][]cluster.Whereabout{alive, machines, gone, others}
+	known.Sources = [][]cluster.NodeAddress{alive, machines, gone, others}
 	return known
 }
 

@@ -13,7 +13,7 @@ const maxTold = 2000
 // known tells a person what this daemon knows of its cluster.
 func (d *Daemon) known(ctx context.Context) *cluster.Known {
 	a, spec := d.view.LastAnswer(ctx)
-	k := &cluster.Known{Spec: d.specOf(spec), Store: tellable(a.Store)}
+	k := &cluster.Known{Spec: d.specOf(spec), Store: bounded(a.Store)}
 	k.Store.Reachable = a.Err == nil
 	if a.Err != nil {
 		k.StoreProblem = a.Err.Error()
@@ -35,8 +35,8 @@ func (d *Daemon) known(ctx context.Context) *cluster.Known {
 	return k
 }
 
-// tellable leaves out of what the store says what is too long to be told.
-func tellable(s cluster.Store) cluster.Store {
+// bounded leaves out of what the store says what is too long to be told.
+func bounded(s cluster.Store) cluster.Store {
 	if n := len(s.Backups); n > maxTold {
 		s.Backups, s.BackupsKnown = nil, false
 		s.BackupsProblem = fmt.Sprintf("there are %d backups, too many for a daemon to tell", n)

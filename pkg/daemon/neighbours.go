@@ -51,8 +51,8 @@ func newNeighbours(window time.Duration, now func() time.Time) *neighbours {
 	return &neighbours{window: window, now: now, began: now(), heard: map[string]time.Time{}}
 }
 
-// strange notes a call of a service that is not served here.
-func (n *neighbours) strange(from rpc.Caller, address, method string) {
+// noteForeignCall notes a call of a service that is not served here.
+func (n *neighbours) noteForeignCall(from rpc.Caller, address, method string) {
 	known := slices.ContainsFunc(services, func(s string) bool { return strings.HasPrefix(method, s) })
 	if !known {
 		return
@@ -61,12 +61,12 @@ func (n *neighbours) strange(from rpc.Caller, address, method string) {
 	if name == "" {
 		name = address
 	}
-	n.hear(name)
+	n.note(name)
 }
 
-// hear notes a daemon. Callers choose their names where there is no TLS, so these are
+// note notes a daemon. Callers choose their names where there is no TLS, so these are
 // bounded; one is enough to hold.
-func (n *neighbours) hear(name string) {
+func (n *neighbours) note(name string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, known := n.heard[name]; known || len(n.heard) < maxNeighbour {
@@ -74,14 +74,14 @@ func (n *neighbours) hear(name string) {
 	}
 }
 
-// A greeting is what a machine answers: where, and with what error.
-type greeting struct {
+// A probe is what a machine answers: where, and with what error.
+type probe struct {
 	address string
 	err     error
 }
 
 // answers reports whether a daemon is there, of this kind or of the existing tool's.
-func (g greeting) answers() bool { return g.err == nil || errors.Is(g.err, rpc.ErrUnimplemented) }
+func (g probe) answers() bool { return g.err == nil || errors.Is(g.err, rpc.ErrUnimplemented) }
 
 // ask asks all machines at the same time. A daemon listens at one of the addresses of its
 // machine, and a cloud does not tell at which.
@@ -89,10 +89,10 @@ func (n *neighbours) ask(ctx context.Context, machines []discovery.Machine,
 	hello func(ctx context.Context, address string) error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	greetings := make([]greeting, len(machines))
+	greetings := make([]probe, len(machines))
 	var wg sync.WaitGroup
 	for i, m := range machines {
-		wg.Go(func() { greetings[i] = n.greet(ctx, m, hello) })
+		wg.Go(func() { greetings[i] = n.probeMachine(ctx, m, hello) })
 	}
 	wg.Wait()
 	var unreachable []string
@@ -102,7 +102,7 @@ func (n *neighbours) ask(ctx context.Context, machines []discovery.Machine,
 		case !g.answers():
 			unreachable = append(unreachable, strings.Join(machines[i].Addresses, " or "))
 		case g.err != nil:
-			n.hear(g.address)
+			n.note(g.address)
 		}
 		met[g.address] = g.answers()
 	}
@@ -112,24 +112,24 @@ func (n *neighbours) ask(ctx context.Context, machines []discovery.Machine,
 	n.met, n.unreachable, n.complete = met, slices.Compact(unreachable), true
 }
 
-// greet asks a machine at the address that answered last, or at all of its addresses. A
+// probeMachine asks a machine at the address that answered last, or at all of its addresses. A
 // machine of a cloud may have dozens.
-func (n *neighbours) greet(ctx context.Context, m discovery.Machine,
-	hello func(ctx context.Context, address string) error) greeting {
+func (n *neighbours) probeMachine(ctx context.Context, m discovery.Machine,
+	hello func(ctx context.Context, address string) error) probe {
 	n.mu.Lock()
 	met := n.met
 	n.mu.Unlock()
 	for _, address := range m.Addresses {
 		if met[address] {
-			if g := (greeting{address, hello(ctx, address)}); g.answers() {
+			if g := (probe{address, hello(ctx, address)}); g.answers() {
 				return g
 			}
 		}
 	}
-	greetings := make([]greeting, len(m.Addresses))
+	greetings := make([]probe, len(m.Addresses))
 	var wg sync.WaitGroup
 	for i, address := range m.Addresses {
-		wg.Go(func() { greetings[i] = greeting{address, hello(ctx, address)} })
+		wg.Go(func() { greetings[i] = probe{address, hello(ctx, address)} })
 	}
 	wg.Wait()
 	// One of the existing tool counts more than any other.

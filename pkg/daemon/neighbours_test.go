@@ -21,9 +21,9 @@ import (
 func TestNeighboursAreHeardForAWhile(t *testing.T) {
 	now := time.Now()
 	n := newNeighbours(time.Minute, func() time.Time { return now })
-	n.strange(rpc.Caller{Name: "x"}, "10.0.0.1", "/privateapi.ClusterService/Ping")
-	n.strange(rpc.Caller{}, "10.0.0.2", "/etcd.EtcdManagerService/GetInfo")
-	n.strange(rpc.Caller{Name: "y"}, "10.0.0.3", "/grpc.health.v1.Health/Check")
+	n.noteForeignCall(rpc.Caller{Name: "x"}, "10.0.0.1", "/privateapi.ClusterService/Ping")
+	n.noteForeignCall(rpc.Caller{}, "10.0.0.2", "/etcd.EtcdManagerService/GetInfo")
+	n.noteForeignCall(rpc.Caller{Name: "y"}, "10.0.0.3", "/grpc.health.v1.Health/Check")
 	want := func(existing, unreachable []string, listened bool) {
 		t.Helper()
 		s := n.say()

@@ -72,12 +72,12 @@ func (n *node) counts(ctx context.Context, e plan.Order) error {
 	if _, backup := e.Operation.(*plan.BackupTake); backup && e.Term == 0 {
 		return nil
 	}
-	return n.witness(ctx, e)
+	return n.observeTerm(ctx, e)
 }
 
-// Obey carries out an order of another, if the caller is entitled to it, and
+// ExecuteOrder carries out an order of another, if the caller is entitled to it, and
 // writes it down either way.
-func (n *node) Obey(ctx context.Context, from rpc.Caller, e plan.Order) error {
+func (n *node) ExecuteOrder(ctx context.Context, from rpc.Caller, e plan.Order) error {
 	began := n.now()
 	if err := n.entitled(ctx, e); err != nil {
 		n.orders.note(ctx, from, e, began, err, true)
@@ -100,7 +100,7 @@ func (n *node) entitled(ctx context.Context, e plan.Order) error {
 		}
 		return n.authority.holds(ctx, e, s.Assigned == nil && s.Prepared == nil)
 	}
-	if err := n.witness(ctx, e); err != nil {
+	if err := n.observeTerm(ctx, e); err != nil {
 		return err
 	}
 	var leaseVoters []cluster.NodeName
@@ -110,11 +110,11 @@ func (n *node) entitled(ctx context.Context, e plan.Order) error {
 	return n.authority.bootstrapped(ctx, e.Operation, leaseVoters)
 }
 
-// witness holds an order to the terms that the node has seen. Without a term
+// observeTerm holds an order to the terms that the node has seen. Without a term
 // only a node that runs nothing takes orders, and only those that found: a
 // cluster that is to be bootstrapped has no lease voters yet, and its record in the
 // store decides.
-func (n *node) witness(ctx context.Context, e plan.Order) error {
+func (n *node) observeTerm(ctx context.Context, e plan.Order) error {
 	if e.Term > 0 {
 		return n.voter.Witness(ctx, e.Term, e.Holder)
 	}
@@ -192,7 +192,7 @@ func (h handler) Observe(ctx context.Context, from rpc.Caller) (cluster.Answer, 
 }
 
 func (h handler) Execute(ctx context.Context, from rpc.Caller, e plan.Order) error {
-	return wireError(h.n.Obey(ctx, from, e))
+	return wireError(h.n.ExecuteOrder(ctx, from, e))
 }
 
 func (h handler) Lease(ctx context.Context, from rpc.Caller, req lease.Request) (lease.Reply, error) {
@@ -225,7 +225,7 @@ func wireError(err error) error {
 // persist writes what the lease voter promises.
 func persist(f *nodestate.File) func(lease.Durable) error {
 	return func(d lease.Durable) error {
-		return f.Update(nodestate.Vow(d))
+		return f.Update(nodestate.RecordGrant(d))
 	}
 }
 

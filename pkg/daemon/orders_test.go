@@ -18,7 +18,7 @@ func TestLongOrdersAreCut(t *testing.T) {
 	s.orders.now = func() time.Time { return at } // with time, more are kept
 	long := &plan.BackupTake{Node: "a", Reason: strings.Repeat("ä", 2<<20)}
 	for range 2 * refusalBurst {
-		if err := s.Obey(t.Context(), rpc.Caller{Name: "stranger"}, order(9, "b", long)); err == nil {
+		if err := s.ExecuteOrder(t.Context(), rpc.Caller{Name: "stranger"}, order(9, "b", long)); err == nil {
 			t.Fatal("the order is obeyed")
 		}
 	}
@@ -44,7 +44,7 @@ func TestOrderIsLoggedBeforeItIsCarriedOut(t *testing.T) {
 	s.confirmed(5, "b", "b", "c")
 	e := order(5, "b", discardA)
 	e.LeaseVoters = leaseVoters("t1", 1, "a", "b", "c")
-	must(t, s.Obey(t.Context(), rpc.Caller{Name: "b"}, e))
+	must(t, s.ExecuteOrder(t.Context(), rpc.Caller{Name: "b"}, e))
 	log := s.log.String()
 	accepted, result := strings.Index(log, "order accepted"), strings.Index(log, "order obeyed")
 	if accepted < 0 || result < accepted {

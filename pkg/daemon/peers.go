@@ -91,12 +91,12 @@ func (c *peerGroup) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// farewell bounds the time that others have to hear that this daemon goes, two rounds of gossip.
-const farewell = 1200 * time.Millisecond
+// leaveTimeout bounds the time that others have to hear that this daemon goes, two rounds of gossip.
+const leaveTimeout = 1200 * time.Millisecond
 
 // close says farewell and ends the gossip; the port can stop after it.
 func (c *peerGroup) close(ctx context.Context) {
-	leave, cancel := context.WithTimeout(ctx, farewell)
+	leave, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	// Nobody may be there to hear it.
 	_ = c.gossip.Leave(leave)

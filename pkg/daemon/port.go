@@ -32,7 +32,7 @@ func (d *Daemon) openPort(ctx context.Context) error {
 	}
 	d.node.address = net.JoinHostPort(d.c.Address, port)
 	o := rpc.ServerOptions{Name: d.name, Cluster: d.c.ClusterName, Handler: handler{d.node}, Panicked: d.panicked,
-		Strange: d.node.neighbours.strange}
+		Strange: d.node.neighbours.noteForeignCall}
 	p := rpc.PoolOptions{Self: d.name}
 	if !d.c.Insecure {
 		o.TLS, o.Identify = d.keys.server.ServerTLS(), identify

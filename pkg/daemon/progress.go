@@ -65,12 +65,12 @@ func (d *Daemon) runs() error { return d.progress.err(d.now(), 0) }
 func (d *Daemon) alive() error {
 	now := d.now()
 	pending := max(d.state.Waiting(now), d.node.local.Storage().Pending)
-	return errors.Join(stands(d.c.DataDir, pending), d.progress.err(now, stuckAfter))
+	return errors.Join(hungDisk(d.c.DataDir, pending), d.progress.err(now, stuckAfter))
 }
 
-// stands reports a write below dir that has been pending for so long that the disk
+// hungDisk reports a write below dir that has been pending for so long that the disk
 // may never take it.
-func stands(dir string, pending time.Duration) error {
+func hungDisk(dir string, pending time.Duration) error {
 	if pending < hung {
 		return nil
 	}

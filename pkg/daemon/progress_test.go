@@ -39,7 +39,7 @@ func TestASlowDiskIsNoReasonToBeKilled(t *testing.T) {
 		pending time.Duration
 		alive   bool
 	}{{0, true}, {hangs + time.Second, true}, {10 * time.Second, true}, {hung - 1, true}, {hung, false}} {
-		if err := stands("/data", tc.pending); (err == nil) != tc.alive {
+		if err := hungDisk("/data", tc.pending); (err == nil) != tc.alive {
 			t.Errorf("with a write pending for %s: %v", tc.pending, err)
 		}
 	}

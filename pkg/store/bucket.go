@@ -145,7 +145,7 @@ func (b *bucket) probe(ctx context.Context, key string) error {
 	if b.Unconditional {
 		return fmt.Errorf("%w: it has no conditional writes, so it can only hold backups", ErrDenied)
 	}
-	if !b.Doubtful {
+	if !b.VerifyConditional {
 		return nil
 	}
 	// The first write makes the object, if there is none; the second must fail.

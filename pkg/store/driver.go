@@ -34,9 +34,9 @@ type Bucket struct {
 	// ErrAbsent, ErrDenied or ErrUnreachable, with what a person can do about it, or
 	// nil if it does not know better than gocloud.dev's error codes.
 	Explain func(error) error
-	// Doubtful says that the server may ignore the condition of a conditional
+	// VerifyConditional says that the server may ignore the condition of a conditional
 	// write. It is then tried before control objects are written.
-	Doubtful bool
+	VerifyConditional bool
 	// Unconditional says that the server has no conditional writes, which the
 	// operator has accepted: such a store holds backups, and no control objects.
 	Unconditional bool

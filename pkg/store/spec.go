@@ -193,9 +193,9 @@ func (s *Store) MarkCreated(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// MarkAnew writes the marker over the one that is there: a cluster of the existing
+// MarkAgain writes the marker over the one that is there: a cluster of the existing
 // etcd-manager, which wrote that, has been taken over.
-func (s *Store) MarkAnew(ctx context.Context, at time.Time) error {
+func (s *Store) MarkAgain(ctx context.Context, at time.Time) error {
 	if at.UnixNano() <= 0 {
 		return fmt.Errorf("mark the cluster as taken over: the time %s is not possible", at)
 	}

@@ -39,7 +39,7 @@ type Options struct {
 	// one machine finds to be damaged is suspect only; Condemn has it count as damaged for
 	// all, by the operator's word.
 	Machine string
-	Condemn bool
+	MarkDamaged bool
 	// Finder finds the etcd for a drill, and Version is the one that the backup is
 	// of; zero is for what the backup says.
 	Finder  etcdbin.Finder
@@ -253,9 +253,9 @@ func (o Options) failed(ctx context.Context, objects Objects, name string, err e
 		return err
 	}
 	f := backup.Finding{Name: name, At: o.Now().UTC(), By: o.By, Machine: o.Machine, Tool: o.Tool, Error: err.Error()}
-	accuse := backup.Accuse
-	if o.Condemn {
-		accuse = backup.Condemn
+	accuse := backup.ReportDamage
+	if o.MarkDamaged {
+		accuse = backup.MarkDamaged
 	}
 	if err := accuse(ctx, objects, f); err != nil {
 		o.Unrecorded(err)

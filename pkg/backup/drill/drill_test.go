@@ -258,7 +258,7 @@ func TestDamageIsRecorded(t *testing.T) {
 			s := storeWith(t, "3.6.16", content)
 			dir := t.TempDir()
 			find := func(machine string, condemn bool) error {
-				_, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host", Machine: machine, Condemn: condemn})
+				_, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host", Machine: machine, MarkDamaged: condemn})
 				if !errors.Is(err, backup.ErrDamaged) {
 					t.Fatal(err)
 				}

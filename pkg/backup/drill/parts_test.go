@@ -117,7 +117,7 @@ func TestSweepTakesOnlyItsOwn(t *testing.T) {
 		}
 		want = append(want, scratchPrefix+"theirs")
 	}
-	if err := sweep(parent); err != nil {
+	if err := removeLeftovers(parent); err != nil {
 		t.Error(err)
 	}
 	entries, _ := os.ReadDir(parent)
@@ -223,7 +223,7 @@ func TestWhatAKilledTrialLeft(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	testwait.Until(t, "the end of the etcd", func() bool { return len(etcds(t, dir)) == 0 })
-	if err := sweep(dir); err != nil {
+	if err := removeLeftovers(dir); err != nil {
 		t.Error(err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -241,12 +241,12 @@ func TestWhatAKilledProcessLeft(t *testing.T) {
 		}
 		return len(entries)
 	}
-	if err := sweep(parent); err != nil || count() != 1 {
+	if err := removeLeftovers(parent); err != nil || count() != 1 {
 		t.Errorf("while it lives: %v, %d entries", err, count())
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err := sweep(parent); err != nil || count() != 0 {
+	if err := removeLeftovers(parent); err != nil || count() != 0 {
 		t.Errorf("after it was killed: %v, %d entries", err, count())
 	}
 }

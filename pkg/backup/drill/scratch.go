@@ -49,7 +49,7 @@ func NewScratch(parent string, need int64) (*Scratch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
-	if err := sweep(parent); err != nil {
+	if err := removeLeftovers(parent); err != nil {
 		return nil, err
 	}
 	free, err := hostfs.FreeBytes(parent)
@@ -109,9 +109,9 @@ func owned(st fs.FileInfo) bool {
 	return ok && int(raw.Uid) == os.Geteuid() && st.Mode().Perm()&0o077 == 0
 }
 
-// sweep removes the scratch directories in parent whose owners were killed.
+// removeLeftovers removes the scratch directories in parent whose owners were killed.
 // Those that are in use, and those of other users, stay.
-func sweep(parent string) error {
+func removeLeftovers(parent string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return fmt.Errorf("look for scratch directories: %w", err)

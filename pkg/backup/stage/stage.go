@@ -168,12 +168,12 @@ func (s Stager) fetch(ctx context.Context, path string, o apply.RestoreOptions) 
 // remember records beside a backup that this machine found it to be damaged. A store that
 // does not let it be recorded takes nothing back.
 func (s Stager) remember(ctx context.Context, o apply.RestoreOptions, found error) {
-	if target, ok := s.Store.(backup.Ledger); ok && errors.Is(found, backup.ErrDamaged) {
+	if target, ok := s.Store.(backup.FindingStore); ok && errors.Is(found, backup.ErrDamaged) {
 		machine := s.Machine
 		if machine == nil {
 			machine = backup.Machine
 		}
-		_ = backup.Accuse(ctx, target, backup.Finding{
+		_ = backup.ReportDamage(ctx, target, backup.Finding{
 			Name: o.Staged.Backup, At: time.Now().UTC(), By: string(o.Name), Machine: machine(), Error: found.Error(),
 		})
 	}

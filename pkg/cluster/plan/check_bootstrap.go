@@ -18,7 +18,7 @@ func (c checker) prepare(op *MemberPrepare) error {
 		return unsafe("bootstrap", "%s has restored %s as incarnation %s", op.Node, n.Prepared.Backup, n.Prepared.Token)
 	}
 	if n.Prepared != nil && n.Prepared.Token != op.Token && len(c.obs.Store.Incarnations) == 0 &&
-		c.strangersToStore() > 0 {
+		c.notOfStore() > 0 {
 		return unsafe("bootstrap", "%s has promised %s, which may have been decided on in another store", op.Node,
 			n.Prepared.Token)
 	}
@@ -79,10 +79,10 @@ func (c checker) create(op *IncarnationCreate) error {
 		if err := c.takesOver(op); err != nil {
 			return err
 		}
-		return c.recordAnew(op)
+		return c.recordAgain(op)
 	}
 	if c.followsNothing(op.Token) {
-		return c.recordAnew(op)
+		return c.recordAgain(op)
 	}
 	if err := c.untouched(op.Token); err != nil {
 		return err

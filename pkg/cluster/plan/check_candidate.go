@@ -54,7 +54,7 @@ func (c checker) needed(n cluster.Node, token cluster.Token) bool {
 		return false
 	}
 	if c.obs.Token != token || c.obs.Leader == 0 {
-		return newestRecord(c.obs).Token == token && !c.hopeless(*newestRecord(c.obs))
+		return newestRecord(c.obs).Token == token && !c.neverMajority(*newestRecord(c.obs))
 	}
 	for _, m := range c.obs.Members {
 		initialMember := m.Name == n.Name || cluster.SharePeerURL(m.PeerURLs, n.URLs.Peer)
@@ -65,10 +65,10 @@ func (c checker) needed(n cluster.Node, token cluster.Token) bool {
 	return false
 }
 
-// hopeless reports whether a restored incarnation has never run anywhere, as far as is
+// neverMajority reports whether a restored incarnation has never run anywhere, as far as is
 // known, and will never have a majority: too few of its voters have, or may have, what
 // it is to begin with.
-func (c checker) hopeless(rec cluster.Incarnation) bool {
+func (c checker) neverMajority(rec cluster.Incarnation) bool {
 	if rec.Restored == nil || !c.obs.Store.Reachable || c.obs.Store.Revision >= rec.Restored.Revision {
 		return false
 	}
@@ -143,8 +143,8 @@ func (c checker) stillServing(rec cluster.Incarnation) (list []cluster.NodeName)
 	return list
 }
 
-// strangersToStore counts the listed nodes that are not known to use this store.
-func (c checker) strangersToStore() int {
+// notOfStore counts the listed nodes that are not known to use this store.
+func (c checker) notOfStore() int {
 	count := len(c.policy.StaticNodes)
 	for _, n := range c.obs.Nodes {
 		uses := n.Published || n.Name == c.obs.Observer
@@ -164,7 +164,7 @@ func (c checker) oneStore(op *IncarnationCreate) error {
 			listed++
 		}
 	}
-	if apart := c.strangersToStore(); apart > 0 && 2*listed <= len(c.policy.StaticNodes) {
+	if apart := c.notOfStore(); apart > 0 && 2*listed <= len(c.policy.StaticNodes) {
 		return unsafe("bootstrap", "%d listed nodes may use another store, and %d of %d are initial members", apart, listed,
 			len(c.policy.StaticNodes))
 	}

@@ -189,7 +189,7 @@ func (c checker) followsNothing(token cluster.Token) bool {
 		if list[i].Token == token {
 			return true
 		}
-		if !c.hopeless(list[i]) {
+		if !c.neverMajority(list[i]) {
 			return false
 		}
 	}
@@ -199,7 +199,7 @@ func (c checker) followsNothing(token cluster.Token) bool {
 // restoredAfter reports whether a restored incarnation may have begun, and its first revision
 // shows that it is later than what runs.
 func (c checker) restoredAfter(rec cluster.Incarnation) bool {
-	if rec.Restored == nil || c.hopeless(rec) {
+	if rec.Restored == nil || c.neverMajority(rec) {
 		return false
 	}
 	answer := 0
@@ -216,16 +216,16 @@ func (c checker) restoredAfter(rec cluster.Incarnation) bool {
 	return answer < len(c.obs.Nodes) && rec.Restored.Revision-c.obs.Revision >= aboveAll/2
 }
 
-// recordAnew makes sure that a second record of what runs replaces nothing that
+// recordAgain makes sure that a second record of what runs replaces nothing that
 // ever began.
-func (c checker) recordAnew(op *IncarnationCreate) error {
+func (c checker) recordAgain(op *IncarnationCreate) error {
 	newest := newestRecord(c.obs)
 	if newest == nil || newest.Token == op.Token {
 		return nil
 	}
 	if !recordedToken(c.obs, op.Token) {
 		for _, n := range c.obs.Nodes {
-			if newest.Restored != nil && holds(n, newest.Token) && !c.hopeless(*newest) {
+			if newest.Restored != nil && holds(n, newest.Token) && !c.neverMajority(*newest) {
 				return unsafe("restore", "%s has what incarnation %s is to begin with", n.Name, newest.Token)
 			}
 		}
@@ -239,7 +239,7 @@ func (c checker) recordAnew(op *IncarnationCreate) error {
 		return unsafe("restore", "revision %d was seen, incarnation %s began with %d: it served", c.obs.Store.Revision,
 			newest.Token, r.Revision)
 	}
-	lost := c.hopeless(*newest)
+	lost := c.neverMajority(*newest)
 	for _, n := range c.obs.Nodes {
 		if r := newest.Restored; r != nil && n.Revision >= r.Revision && !(lost && holds(n, newest.Token)) {
 			return unsafe("restore", "%s has seen revision %d, incarnation %s began with %d: it served", n.Name, n.Revision,

@@ -49,7 +49,7 @@ func (c checker) changeVersion(spec cluster.Spec, op *MemberChangeVersion) error
 	for _, h := range cluster.HazardsBySnapshot(n.Hazards, op.To) {
 		if h.Kind != cluster.HazardOldLog && op.To.Minor > op.ExpectVersion.Minor {
 			return unsafe("version", "the data of %s has what etcd %s does not tolerate, %s; %s", op.Node, op.To, h,
-				h.Cure(op.To))
+				h.Fix(op.To))
 		}
 	}
 	if op.To.Minor > op.ExpectVersion.Minor && n.OldLog.State == cluster.HazardPresent &&

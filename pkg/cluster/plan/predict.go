@@ -282,7 +282,7 @@ func (w *world) start(op *MemberStart) {
 		m.Name, m.ClientURLs, n.Serving = n.Name, n.URLs.Client, m.PeerURLs
 		n.PeerKeys = n.PeerKeys || cluster.SecureURLs(n.URLs.Peer)
 		if w.Leader != 0 {
-			well(m)
+			markHealthy(m)
 		}
 		for _, o := range w.Members {
 			m.Applied = max(m.Applied, o.Applied)
@@ -294,8 +294,8 @@ func (w *world) start(op *MemberStart) {
 	}
 }
 
-// well makes m one that serves.
-func well(m *cluster.Member) {
+// markHealthy makes m one that serves.
+func markHealthy(m *cluster.Member) {
 	m.Healthy, m.UnhealthySince = true, time.Time{}
 	m.Condition, m.Why, m.LateSince = cluster.Serving, "", time.Time{}
 }
@@ -317,7 +317,7 @@ func (w *world) wake() {
 		return
 	}
 	for _, i := range running {
-		well(&w.Members[i])
+		markHealthy(&w.Members[i])
 	}
 	w.elect()
 }

@@ -20,7 +20,7 @@ func ruleAddress(l *view) (Operation, verdict) {
 		if len(n.URLs.Peer) == 0 || cluster.SharePeerURL(n.URLs.Peer, m.PeerURLs) {
 			continue
 		}
-		if l.moves(n, m) && l.calm() {
+		if l.atOtherURLs(n, m) && l.allHealthy() {
 			continue // see ruleMoved
 		}
 		if why := l.scheme(n, m); why != "" {

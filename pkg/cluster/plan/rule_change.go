@@ -107,39 +107,39 @@ func ruleShrink(l *view) (Operation, verdict) {
 	if len(l.voters) <= l.spec.MemberCount {
 		return nil, goOn
 	}
-	victim := l.victim()
-	if !l.removable(victim) {
+	nextToLeave := l.nextToLeave()
+	if !l.removable(nextToLeave) {
 		return nil, goOn
 	}
 	for _, m := range l.voters {
-		if m.Condition == cluster.Late && !(m.ID == victim.ID && l.quarantined(m)) {
+		if m.Condition == cluster.Late && !(m.ID == nextToLeave.ID && l.quarantined(m)) {
 			l.hold(QuorumMargin, "no voter is removed while the state of %s is unclear: %s", l.called(m), m.Why)
 			return nil, goOn
 		}
 	}
 	left := l.serving
-	if l.serves(victim) {
+	if l.serves(nextToLeave) {
 		left--
 	}
 	if need := cluster.Quorum(len(l.voters) - 1); left < need {
-		l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", victim.Name,
+		l.hold(QuorumMargin, "removing %s would leave %d healthy voters, a majority of the rest is %d", nextToLeave.Name,
 			left, need)
 		return nil, goOn
 	}
-	if !l.linkedWithout(victim, "removing "+l.called(victim)) {
+	if !l.linkedWithout(nextToLeave, "removing "+l.called(nextToLeave)) {
 		return nil, goOn
 	}
-	if victim.ID == l.obs.Leader {
-		return l.moveLeader(victim), goOn
+	if nextToLeave.ID == l.obs.Leader {
+		return l.moveLeader(nextToLeave), goOn
 	}
 	op, ok := l.covered("remove")
 	if !ok {
 		return op, goOn
 	}
-	if n := l.closes(victim); n != nil {
+	if n := l.closes(nextToLeave); n != nil {
 		return &QuarantineSet{Node: n.Name}, goOn
 	}
-	return l.removeVoter(victim), goOn
+	return l.removeVoter(nextToLeave), goOn
 }
 
 // removable reports whether the removal of m may begin now.
@@ -147,8 +147,8 @@ func (l *view) removable(m cluster.Member) bool {
 	return !l.frozen || l.unrecorded != "" && m.Name == l.unrecorded
 }
 
-// victim returns the voter that leaves first.
-func (l *view) victim() cluster.Member { return l.leaveInOrder()[0] }
+// nextToLeave returns the voter that leaves first.
+func (l *view) nextToLeave() cluster.Member { return l.leaveInOrder()[0] }
 
 // leaveInOrder returns the voters, who leaves first before the others.
 func (l *view) leaveInOrder() []cluster.Member {
@@ -164,7 +164,7 @@ func (l *view) leaveInOrder() []cluster.Member {
 // would be restarted for it again and again.
 func (l *view) leaves(m cluster.Member) int {
 	const closed = 2
-	switch trouble := l.trouble(m); {
+	switch trouble := l.diskRank(m); {
 	case trouble >= 2:
 		return closed + trouble
 	case l.quarantined(m):
@@ -174,9 +174,9 @@ func (l *view) leaves(m cluster.Member) int {
 	}
 }
 
-// trouble ranks members by how little they are worth keeping. One late answer is
+// diskRank ranks members by how little they are worth keeping. One late answer is
 // no reason to prefer another.
-func (l *view) trouble(m cluster.Member) int {
+func (l *view) diskRank(m cluster.Member) int {
 	switch {
 	case !m.Healthy:
 		return 3
@@ -188,15 +188,15 @@ func (l *view) trouble(m cluster.Member) int {
 	return 0
 }
 
-// heir returns the voter that leads when leader goes: the best, of these one that reaches
+// nextLeader returns the voter that leads when leader goes: the best, of these one that reaches
 // the learners, and of these the first by name, which is the last to be removed. It is
 // empty for none.
-func (l *view) heir(leader cluster.Member) cluster.NodeName {
+func (l *view) nextLeader(leader cluster.Member) cluster.NodeName {
 	rank := func(m cluster.Member) int {
 		if l.starves(m) {
-			return 2*l.trouble(m) + 1
+			return 2*l.diskRank(m) + 1
 		}
-		return 2 * l.trouble(m)
+		return 2 * l.diskRank(m)
 	}
 	var best *cluster.Member
 	for i, m := range l.voters {
@@ -242,7 +242,7 @@ func ruleReplace(l *view) (Operation, verdict) {
 			l.hold(NoSpare, "nothing can take the place of %s: %s", l.called(m), reasons(why))
 			continue
 		}
-		if !l.gathers(m, "replacing "+l.called(m)) {
+		if !l.keepsLinks(m, "replacing "+l.called(m)) {
 			continue
 		}
 		if m.ID == l.obs.Leader {

@@ -50,14 +50,14 @@ func (l *view) gray() bool {
 	if len(l.holds) == before {
 		return false
 	}
-	l.graySays(nodes)
+	l.holdGray(nodes)
 	return true
 }
 
-// graySays tells, beside what is wrong with each, that no majority serves. It
+// holdGray tells, beside what is wrong with each, that no majority serves. It
 // says nothing where enough of those that give no report may serve all the same:
 // what keeps only the daemon out says nothing of the cluster.
-func (l *view) graySays(nodes map[cluster.NodeName]bool) {
+func (l *view) holdGray(nodes map[cluster.NodeName]bool) {
 	total := max(len(l.voters), len(nodes))
 	serve, untold := 0, 0
 	var words []string

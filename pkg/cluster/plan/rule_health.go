@@ -35,19 +35,19 @@ func ruleHealth(l *view) (Operation, verdict) {
 		if l.short(m) {
 			l.holdShort(n)
 		}
-		if m.ID == l.obs.Leader && l.trouble(m) > 0 {
-			op = l.relieve(m)
+		if m.ID == l.obs.Leader && l.diskRank(m) > 0 {
+			op = l.moveFromSlow(m)
 		}
 	}
 	return op, goOn
 }
 
-// relieve returns the operation that has a voter lead whose disk is good, nil
+// moveFromSlow returns the operation that has a voter lead whose disk is good, nil
 // where there is none: moving on from one slow or full disk to the next is no gain.
-func (l *view) relieve(leader cluster.Member) Operation {
-	to := l.heir(leader)
+func (l *view) moveFromSlow(leader cluster.Member) Operation {
+	to := l.nextLeader(leader)
 	for _, m := range l.voters {
-		if to != "" && m.Name == to && l.trouble(m) == 0 {
+		if to != "" && m.Name == to && l.diskRank(m) == 0 {
 			if l.starves(m) && !l.starves(leader) && leader.Healthy {
 				return nil // the learner would be cut off: see [view.feed]
 			}
@@ -59,7 +59,7 @@ func (l *view) relieve(leader cluster.Member) Operation {
 
 // moveLeader has another voter lead, before the leader is removed.
 func (l *view) moveLeader(leader cluster.Member) Operation {
-	to := l.heir(leader)
+	to := l.nextLeader(leader)
 	if to == "" {
 		l.hold(QuorumMargin, "%s leads, and no other voter that serves could take over", l.called(leader))
 		return nil

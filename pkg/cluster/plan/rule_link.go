@@ -78,9 +78,9 @@ func (l *view) linkedWithout(m cluster.Member, what string) bool {
 	return true
 }
 
-// gathers reports whether without m a leader among the voters that serve would reach a
+// keepsLinks reports whether without m a leader among the voters that serve would reach a
 // majority of the rest; otherwise it holds. Some of them may be apart.
-func (l *view) gathers(m cluster.Member, what string) bool {
+func (l *view) keepsLinks(m cluster.Member, what string) bool {
 	most, broken := l.gathered(m, l.serves)
 	if most >= cluster.Quorum(len(l.voters)-1) {
 		return true
@@ -177,7 +177,7 @@ func (l *view) feed(m cluster.Member) Operation {
 			continue
 		}
 		reached = true
-		if move := (&MoveLeader{To: v.Name}); op == nil && l.trouble(v) == 0 && !l.failing(move) {
+		if move := (&MoveLeader{To: v.Name}); op == nil && l.diskRank(v) == 0 && !l.failing(move) {
 			op = move
 		}
 	}

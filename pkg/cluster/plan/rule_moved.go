@@ -14,7 +14,7 @@ import (
 // elsewhere. One goes after the other: between the two steps, a member has only the
 // connections that it makes itself.
 func ruleMoved(l *view) (Operation, verdict) {
-	if !l.calm() {
+	if !l.allHealthy() {
 		return nil, goOn // ruleAddress tells what differs
 	}
 	for _, m := range l.obs.Members {
@@ -30,7 +30,7 @@ func ruleMoved(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	for _, m := range l.obs.Members {
-		if n := l.nodeOf(m); n != nil && l.inPlace(n, m) && l.moves(n, m) {
+		if n := l.nodeOf(m); n != nil && l.inPlace(n, m) && l.atOtherURLs(n, m) {
 			op := &MemberUpdate{ID: m.ID, PeerURLs: n.URLs.Peer, ExpectPeerURLs: m.PeerURLs}
 			if !l.failing(op) {
 				return op, goOn
@@ -41,8 +41,8 @@ func ruleMoved(l *view) (Operation, verdict) {
 	return nil, goOn
 }
 
-// calm reports whether all members vote, and are healthy, and one leads.
-func (l *view) calm() bool {
+// allHealthy reports whether all members vote, and are healthy, and one leads.
+func (l *view) allHealthy() bool {
 	unfit := func(m cluster.Member) bool { return m.Learner || !m.Healthy }
 	return l.obs.Leader != 0 && !slices.ContainsFunc(l.obs.Members, unfit)
 }
@@ -53,8 +53,8 @@ func (l *view) inPlace(n *cluster.Node, m cluster.Member) bool {
 		n.Process.State == cluster.ProcessRunning && l.runsMember(n, m)
 }
 
-// moves reports whether m is to be looked for elsewhere.
-func (l *view) moves(n *cluster.Node, m cluster.Member) bool {
+// atOtherURLs reports whether m is to be looked for elsewhere.
+func (l *view) atOtherURLs(n *cluster.Node, m cluster.Member) bool {
 	return len(n.URLs.Peer) > 0 && n.Serving != nil && !cluster.SharePeerURL(n.URLs.Peer, m.PeerURLs) &&
 		l.scheme(n, m) == ""
 }

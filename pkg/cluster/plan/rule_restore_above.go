@@ -6,9 +6,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// A sighting is a revision that something tells of, and what to do if it leaves no room
+// A seenToken is a revision that something tells of, and what to do if it leaves no room
 // above it.
-type sighting struct {
+type seenToken struct {
 	revision cluster.Revision
 	by, next string
 }
@@ -41,29 +41,29 @@ func (l *view) highestBegin() cluster.Revision {
 }
 
 // sightings returns what Observation.HighWater is the highest of.
-func (l *view) sightings() []sighting {
+func (l *view) sightings() []seenToken {
 	const byHand = "if that is so, restore by hand with etcdadm snapshot restore --bump-revision=N, and restart all clients"
-	list := []sighting{
+	list := []seenToken{
 		{l.obs.Store.Revision, "control/revision says that clients have seen",
 			"delete control/revision from the store; it is written again from what the members report"},
 		{l.obs.Revision, "the members report", byHand},
 	}
 	if src := l.obs.Store.Source; src != nil {
-		list = append(list, sighting{src.Revision, "backup " + src.Backup + " is described with", "restore another backup"})
+		list = append(list, seenToken{src.Revision, "backup " + src.Backup + " is described with", "restore another backup"})
 		if src.Seen > src.Revision {
-			list = append(list, sighting{src.Seen, "the newest backup is described with",
+			list = append(list, seenToken{src.Seen, "the newest backup is described with",
 				"delete that backup from the store if it is not this cluster's"})
 		}
 	}
 	for _, i := range l.obs.Store.Incarnations {
 		if i.Restored != nil {
-			list = append(list, sighting{i.Restored.Revision, fmt.Sprintf("the record of incarnation %d begins with", i.Number),
+			list = append(list, seenToken{i.Restored.Revision, fmt.Sprintf("the record of incarnation %d begins with", i.Number),
 				fmt.Sprintf("delete control/incarnations/%d from the store if it belongs to no incarnation that ever existed",
 					i.Number)})
 		}
 	}
 	for _, n := range l.obs.Nodes {
-		list = append(list, sighting{n.Revision, fmt.Sprintf("%s has seen", n.Name), byHand})
+		list = append(list, seenToken{n.Revision, fmt.Sprintf("%s has seen", n.Name), byHand})
 	}
 	return list
 }

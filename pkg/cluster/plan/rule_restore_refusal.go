@@ -41,11 +41,11 @@ func stageOn(n cluster.NodeName, r cluster.Request, s cluster.Staged) *RestoreSt
 	}
 }
 
-// disobeys says why a node would refuse the orders of who holds the lease of the present
+// refusesOrders says why a node would refuse the orders of who holds the lease of the present
 // record of lease voters, empty where it would not, or nobody needs a lease. An order
 // has to be of the newest incarnation in the store, or of the node's own, or one to
 // which the majority of its own lease voters has gone.
-func (l *view) disobeys(r cluster.Request, n *cluster.Node) string {
+func (l *view) refusesOrders(r cluster.Request, n *cluster.Node) string {
 	claim := l.obs.LeaseVoters
 	if len(claim.Names) == 0 || cluster.Lost(claim.Names, r.Lost) || n.Name == l.obs.Observer ||
 		n.Lease.Holder == l.obs.Observer && n.Lease.Running {

@@ -185,8 +185,8 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 		return because(DiskUnreadable, "%s cannot take a restore: %s%s", n.Name, n.Conflict, n.Disk.Problem)
 	case !slices.Contains(n.Versions, version):
 		return because(BinaryMissing, "%s has no binaries of etcd %s%s", n.Name, version, l.broken(n.Name, version))
-	case l.raises(n, version) != "":
-		return because(BinaryMissing, "%s", l.raises(n, version))
+	case l.cannotRaise(n, version) != "":
+		return because(BinaryMissing, "%s", l.cannotRaise(n, version))
 	case !n.Published && n.Name != l.obs.Observer && len(l.policy.StaticNodes) == 0:
 		return because(StoreNotShared, "the record of %s is not in this store", n.Name)
 	case n.FreeBytes > 0 && n.FreeBytes < room && (n.Staged == nil || n.Staged.Request != r.Name):
@@ -195,7 +195,7 @@ func (l *view) unableToRestore(r cluster.Request, n *cluster.Node, version etcdv
 	if why := l.cannotStage(r, n); why != "" {
 		return because(Restoring, "%s cannot restore %s: %s", n.Name, r.Backup, why)
 	}
-	if why := l.disobeys(r, n); why != "" {
+	if why := l.refusesOrders(r, n); why != "" {
 		return because(Restoring, "%s", why)
 	}
 	return nil

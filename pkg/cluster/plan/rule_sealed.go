@@ -144,7 +144,7 @@ func (l *view) seal(r cluster.Request) (op Operation, done bool) {
 	if !begun && (l.obs.Leader == 0 || l.healthy < cluster.Quorum(len(l.voters))) {
 		return nil, false // the rest says what becomes of it
 	}
-	if !begun && !l.sealable(r, members) {
+	if !begun && !l.canRestore(r, members) {
 		return nil, false
 	}
 	if !begun {
@@ -210,8 +210,8 @@ func (l *view) closed() bool {
 	})
 }
 
-// sealable holds, and reports false, where the restore could not go on to its end.
-func (l *view) sealable(r cluster.Request, members []Runner) bool {
+// canRestore holds, and reports false, where the restore could not go on to its end.
+func (l *view) canRestore(r cluster.Request, members []Runner) bool {
 	before := len(l.holds)
 	l.versionGates(members, r.EtcdVersion)
 	if !l.storeReady("the restore as etcd " + r.EtcdVersion.String()) {
@@ -272,9 +272,9 @@ const closeTimeout = 30 * time.Second
 // restoresTo reports whether a version is reached from later ones by a restore only.
 func restoresTo(v etcdversion.Version) bool { return v.Compare(oldestDowngrade) < 0 }
 
-// raises says why a node cannot raise the revision of what it restores as a version,
+// cannotRaise says why a node cannot raise the revision of what it restores as a version,
 // empty where it can: with that version's own tool, or that of a later patch of 3.5.
-func (l *view) raises(n *cluster.Node, v etcdversion.Version) string {
+func (l *view) cannotRaise(n *cluster.Node, v etcdversion.Version) string {
 	if v.Compare(cluster.FirstRaise) >= 0 || cluster.Raiser(n.Versions) != (etcdversion.Version{}) {
 		return ""
 	}

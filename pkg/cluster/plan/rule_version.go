@@ -214,7 +214,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 		for _, h := range cluster.HazardsFrom(m.Hazards, m.runs(), next) {
 			if !m.Accepted {
 				l.hold(VersionHazard, "%s waits: the data of %s has what it does not tolerate, %s; %s%s", change, m.Name, h,
-					h.Cure(next), l.acceptance(true))
+					h.Fix(next), l.acceptance(true))
 			}
 		}
 	}
@@ -232,7 +232,7 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 			l.hold(Alarm, "%s waits until the alarm of %s is disarmed", change, l.called(m))
 		case n.Process.State != cluster.ProcessRunning || n.Differs != "" || n.Process.NoReport != nil:
 			l.hold(QuorumMargin, "%s waits until %s is healthy", change, l.called(m))
-		case n.Comparing && alike(members):
+		case n.Comparing && sameVersion(members):
 			l.hold(NotYet, "%s waits until the data of %s has been compared with that of the others", change, l.called(m))
 		case n.Disk.MemberID != m.ID:
 			l.hold(NotYet, "%s waits until the daemon of %s has recorded which member it runs", change, l.called(m))
@@ -255,9 +255,9 @@ func (l *view) versionGates(members []Runner, next etcdversion.Version) bool {
 	return len(l.holds) == before && !l.frozen
 }
 
-// alike reports whether all members are to run one version: no change of it has begun, or
+// sameVersion reports whether all members are to run one version: no change of it has begun, or
 // the last one is done. Digests of two versions may differ though the data does not.
-func alike(members []Runner) bool {
+func sameVersion(members []Runner) bool {
 	return !slices.ContainsFunc(members, func(m Runner) bool { return m.Assigned != members[0].Assigned })
 }
 

@@ -45,7 +45,7 @@ func (l *view) seesTheEnd(members []Runner, next etcdversion.Version) bool {
 			change, want, strings.Join(lacking, ", "), want, want)
 	}
 	for _, m := range members {
-		if why := l.raises(l.node(m.Name), want); restoresTo(want) && why != "" {
+		if why := l.cannotRaise(l.node(m.Name), want); restoresTo(want) && why != "" {
 			l.hold(BinaryMissing, "%s, on the way to %s, waits: %s", change, want, why)
 		}
 		l.keepsSettingsLater(l.node(m.Name), next, further)

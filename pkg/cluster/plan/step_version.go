@@ -200,7 +200,7 @@ func floor(members []Runner, next etcdversion.Version) *NoWay {
 		default:
 			below = append(below, fmt.Sprintf("%s runs %s (%s)", m.Name, r, found[0]))
 			if h := found[0]; h.State == cluster.HazardPresent && h.Kind != cluster.HazardMembers {
-				cure = h.Cure(next) // no patch takes it away
+				cure = h.Fix(next) // no patch takes it away
 			}
 		}
 	}

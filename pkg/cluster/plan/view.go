@@ -182,9 +182,9 @@ func (l *view) lacks(n *cluster.Node, version etcdversion.Version) string {
 		return fmt.Sprintf("%s has a bad disk: %s", n.Name, n.Storage)
 	case l.tooSmall(n):
 		return l.lacksRoom(n)
-	case l.resting(n) > 0:
+	case l.retryDelay(n) > 0:
 		return fmt.Sprintf("%s has repeatedly failed to join, and is retried in %s", n.Name,
-			l.resting(n).Round(time.Second))
+			l.retryDelay(n).Round(time.Second))
 	}
 	return ""
 }
@@ -215,10 +215,10 @@ func (l *view) lacksRoom(n *cluster.Node) string {
 
 func (l *view) tooSmall(n *cluster.Node) bool { return n.FreeBytes > 0 && n.FreeBytes < l.room() }
 
-// resting returns for how long no new member is tried on n: it has set data of
+// retryDelay returns for how long no new member is tried on n: it has set data of
 // this incarnation aside several times in the last hours. A member that left and
 // came back once, or twice, is not held up.
-func (l *view) resting(n *cluster.Node) time.Duration {
+func (l *view) retryDelay(n *cluster.Node) time.Duration {
 	failed, last := 0, time.Time{}
 	for _, s := range n.SetAside {
 		if s.Of(l.obs.Token) && l.age(s.At) < 6*time.Hour {

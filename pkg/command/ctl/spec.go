@@ -127,8 +127,8 @@ func (t *tool) doubt(cmd *cobra.Command) {
 		return
 	}
 	// It has been read before.
-	if v, err := etcdversion.Parse(t.etcdVersion); err == nil && v.Doubt() != "" {
-		warn(cmd, "%s: members run %s only where their machines have it", v.Doubt(), v)
+	if v, err := etcdversion.Parse(t.etcdVersion); err == nil && v.Unknown() != "" {
+		warn(cmd, "%s: members run %s only where their machines have it", v.Unknown(), v)
 	}
 }
 

@@ -130,7 +130,7 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 	var because []string
 	v := countVoters(r.Observation)
 	for _, m := range r.Observation.Members {
-		because = append(because, ailments(m, now)...)
+		because = append(because, problems(m, now)...)
 	}
 	for _, n := range r.Observation.Nodes {
 		if expired(n, now) {
@@ -210,8 +210,8 @@ func (v voters) unclear() bool {
 // lost reports whether no majority serves, whatever those do that nobody has asked.
 func (v voters) lost() bool { return v.all > 0 && v.serving+v.unknown < cluster.Quorum(v.all) }
 
-// ailments says what is wrong with a member.
-func ailments(m cluster.Member, now time.Time) (list []string) {
+// problems says what is wrong with a member.
+func problems(m cluster.Member, now time.Time) (list []string) {
 	name := "member " + string(m.Name)
 	if m.Name == "" {
 		name = "member " + m.ID.String()

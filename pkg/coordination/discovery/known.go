@@ -44,20 +44,20 @@ func (f *Finder) Machines() []Machine {
 // Known returns where the nodes are whose names are known: by whoever knows the
 // machines, and by all other sources, of which the configured seeds come first and
 // the records last.
-func (f *Finder) Known() (machines, others []cluster.Whereabout) {
+func (f *Finder) Known() (machines, others []cluster.NodeAddress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	named := func(seeds []Seed) (list []cluster.Whereabout) {
+	named := func(seeds []Seed) (list []cluster.NodeAddress) {
 		for _, s := range seeds {
 			if s.Name != "" {
-				list = append(list, cluster.Whereabout{Node: s.Name, Address: s.Address})
+				list = append(list, cluster.NodeAddress{Node: s.Name, Address: s.Address})
 			}
 		}
 		return list
 	}
 	others = named(slices.Concat(f.o.Seeds, f.dirSeeds))
 	for _, r := range f.records {
-		others = append(others, cluster.Whereabout{Node: r.Name, Address: r.Address})
+		others = append(others, cluster.NodeAddress{Node: r.Name, Address: r.Address})
 	}
 	return named(f.machines()), others
 }

@@ -51,7 +51,7 @@ func (c Claim) Ask(e Evidence) []cluster.NodeName {
 		add(r.Names)
 	}
 	add(c.LeaseVoters.Names)
-	for _, name := range answerers(e) {
+	for _, name := range answered(e) {
 		if r := e.Answers[name].LeaseVoters; len(r.Names) <= maxClaimed {
 			add(r.Names)
 		}
@@ -120,7 +120,7 @@ func (c Claim) Proven(e Evidence) error {
 			return err
 		}
 	}
-	return c.contested(e)
+	return c.otherRecord(e)
 }
 
 // known reports whether the lease voters in the node's own record confirm the claim.
@@ -200,7 +200,7 @@ func newestOf(records []cluster.LeaseVoters) cluster.LeaseVoters {
 // that others have seen: the claim's own lease voters may be made up.
 func (c Claim) near(e Evidence) error {
 	high := max(1, e.Own.Seen)
-	for _, name := range answerers(e) {
+	for _, name := range answered(e) {
 		if seen := e.Answers[name].Seen; !slices.Contains(c.LeaseVoters.Names, name) && InReach(high, seen) {
 			high = max(high, seen)
 		}
@@ -229,12 +229,12 @@ func (c Claim) granted(names []cluster.NodeName, answers map[cluster.NodeName]St
 // good.
 var errContested = errors.New("others are lease voters by another record")
 
-// contested reports whether another record is held by a majority of those whom
+// otherRecord reports whether another record is held by a majority of those whom
 // it names: one of the claim's incarnation, or of any if the store does not say
 // which is the present one and the node does not know.
-func (c Claim) contested(e Evidence) error {
+func (c Claim) otherRecord(e Evidence) error {
 	any := e.Newest == "" && len(e.Own.LeaseVoters.Names) == 0
-	for _, name := range answerers(e) {
+	for _, name := range answered(e) {
 		r := e.Answers[name].LeaseVoters
 		same := r.Token == c.LeaseVoters.Token
 		if len(r.Names) == 0 || !same && !any || same && slices.Equal(r.Names, c.LeaseVoters.Names) {
@@ -253,8 +253,8 @@ func (c Claim) contested(e Evidence) error {
 	return nil
 }
 
-// answerers returns who has answered, in order.
-func answerers(e Evidence) []cluster.NodeName {
+// answered returns who has answered, in order.
+func answered(e Evidence) []cluster.NodeName {
 	list := make([]cluster.NodeName, 0, len(e.Answers))
 	for n := range e.Answers {
 		list = append(list, n)

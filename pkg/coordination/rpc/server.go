@@ -87,7 +87,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 		grpc.Creds(creds),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
-		grpc.UnknownServiceHandler(strange(o.Strange)),
+		grpc.UnknownServiceHandler(unknownService(o.Strange)),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(cmp.Or(o.handshake, defaultHandshake)),

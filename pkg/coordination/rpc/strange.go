@@ -9,10 +9,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// strange refuses the calls of services that are not served, as gRPC does by itself, and
+// unknownService refuses the calls of services that are not served, as gRPC does by itself, and
 // tells of them: daemons of another kind may use the same port. Nothing of what they send
 // is read.
-func strange(tell func(from Caller, address, method string)) grpc.StreamHandler {
+func unknownService(tell func(from Caller, address, method string)) grpc.StreamHandler {
 	return func(_ any, ss grpc.ServerStream) error {
 		ctx := ss.Context()
 		method, _ := grpc.MethodFromServerStream(ss)

@@ -36,7 +36,7 @@ func (e *EndpointError) handshake(ctx context.Context, conn net.Conn, u *url.URL
 	switch {
 	case err == nil, isTimeout(err):
 		return false
-	case e.theirs(err, config), e.ours(err, config):
+	case e.refusedByServer(err, config), e.ours(err, config):
 		e.Refused = true
 		return true
 	}
@@ -45,8 +45,8 @@ func (e *EndpointError) handshake(ctx context.Context, conn net.Conn, u *url.URL
 	return true
 }
 
-// theirs explains what is wrong with the server's certificate.
-func (e *EndpointError) theirs(err error, config *tls.Config) bool {
+// refusedByServer explains what is wrong with the server's certificate.
+func (e *EndpointError) refusedByServer(err error, config *tls.Config) bool {
 	var (
 		unknown x509.UnknownAuthorityError
 		name    x509.HostnameError

@@ -107,9 +107,9 @@ func (v Version) Managed() bool { return v.Major == 3 && v.Minor >= 4 }
 // them, by minor version of etcd 3; zero where nobody looked.
 var newest = map[int]int{4: 0, 5: 35, 6: 16, 7: 3}
 
-// Doubt says why this program does not know v to be a release of etcd, empty where it
+// Unknown says why this program does not know v to be a release of etcd, empty where it
 // has no doubt. It knows those that were there when it was made.
-func (v Version) Doubt() string {
+func (v Version) Unknown() string {
 	patch, known := newest[v.Minor]
 	switch {
 	case v.Major != 3 || !known:

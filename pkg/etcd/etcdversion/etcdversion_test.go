@@ -93,7 +93,7 @@ func TestDoubt(t *testing.T) {
 		"3.9.1":  "this program does not know etcd 3.9", "3.3.17": "this program does not know etcd 3.3",
 		"4.6.1": "this program does not know etcd 4.6",
 	} {
-		if got := Must(text).Doubt(); got != want {
+		if got := Must(text).Unknown(); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}

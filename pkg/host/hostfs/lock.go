@@ -124,8 +124,8 @@ func LockDir(path string) (*LockedFile, error) {
 	return &LockedFile{f: f, dir: true}, nil
 }
 
-// There reports whether the file that is locked is still the one at its path.
-func (l *LockedFile) There() (bool, error) {
+// Present reports whether the file that is locked is still the one at its path.
+func (l *LockedFile) Present() (bool, error) {
 	locked, err := l.f.Stat()
 	if err != nil {
 		return false, fmt.Errorf("check a lock: %w", err)

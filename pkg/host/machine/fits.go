@@ -12,7 +12,7 @@ import (
 // and whatever is installed: a machine that was installed anew has kept its data only.
 // Where its own etcd tells, that is newer than what it has written.
 func (w *world) fits(want etcdversion.Version) *Hold {
-	why := w.misfit(want)
+	why := w.unsupported(want)
 	if why != nil {
 		// An etcd that starts on a snapshot of a later version writes its own version
 		// a moment after the first entry.
@@ -21,7 +21,7 @@ func (w *world) fits(want etcdversion.Version) *Hold {
 	return why
 }
 
-func (w *world) misfit(want etcdversion.Version) *Hold {
+func (w *world) unsupported(want etcdversion.Version) *Hold {
 	d, low := w.obs.Data, w.before()
 	if d.State != cluster.DiskData || w.obs.Remote.Answered && w.foreign() != "" {
 		return nil

@@ -39,12 +39,12 @@ func (w *world) changing() (cluster.Member, bool) {
 func Compares(goal Goal, cfg Config, obs Observation) bool {
 	w := &world{goal: goal, cfg: cfg, obs: obs}
 	_, changes := w.changing()
-	return changes && w.alike() && w.mayRun() == nil && w.ruled() == nil
+	return changes && w.sameVersion() && w.mayRun() == nil && w.ruled() == nil
 }
 
-// alike says that there is more than one voter, and that all run one version: digests of
+// sameVersion says that there is more than one voter, and that all run one version: digests of
 // two versions may differ though the data does not.
-func (w *world) alike() bool {
+func (w *world) sameVersion() bool {
 	voters, _ := w.obs.Remote.voters()
 	first := w.obs.Local.Version
 	return voters > 1 && !slices.ContainsFunc(w.obs.Remote.Members, func(m cluster.Member) bool {
@@ -58,7 +58,7 @@ func (w *world) gates() *Hold {
 	if _, changes := w.changing(); !changes {
 		return nil
 	}
-	if why := w.ruled(); why != nil || !w.alike() {
+	if why := w.ruled(); why != nil || !w.sameVersion() {
 		return why
 	}
 	return w.equal()
@@ -148,15 +148,15 @@ func listed(names []cluster.NodeName) string {
 	return strings.Join(words, " and ")
 }
 
-// unlead moves the leadership away from this machine's member before it is restarted with
+// moveLeader moves the leadership away from this machine's member before it is restarted with
 // another version.
-func (w *world) unlead() (Operation, *Hold) {
+func (w *world) moveLeader() (Operation, *Hold) {
 	self, changes := w.changing()
 	voters, _ := w.obs.Remote.voters()
 	if !changes || voters < 2 || self.ID != w.obs.Remote.Leader {
 		return nil, nil
 	}
-	to, ok := w.heir(self)
+	to, ok := w.nextLeader(self)
 	if !ok {
 		return nil, lacking("%s leads, and no other voter is healthy", named(self))
 	}

@@ -62,7 +62,7 @@ func (w *world) runs(v etcdversion.Version) bool {
 // hazards returns what keeps the data from a version: what is there, and, where the
 // patch before is too old to vouch for it, what nobody can tell.
 func (w *world) hazards(want, low etcdversion.Version) []cluster.Hazard {
-	return cluster.HazardsUnhelped(w.obs.Data.Hazards, low, want)
+	return cluster.HazardsWithoutSnapshot(w.obs.Data.Hazards, low, want)
 }
 
 func hazardous(found []cluster.Hazard, want, low etcdversion.Version) *Hold {
@@ -70,7 +70,7 @@ func hazardous(found []cluster.Hazard, want, low etcdversion.Version) *Hold {
 	for _, h := range found {
 		texts = append(texts, h.String())
 	}
-	do := found[0].CureByHand(want)
+	do := found[0].FixByHand(want)
 	if slices.ContainsFunc(found, func(h cluster.Hazard) bool { return !h.BySnapshot() }) {
 		do += "; or --accept-version-risk=REASON"
 	}

@@ -303,7 +303,7 @@ func (w *world) start() (Operation, *Hold) {
 		if why := w.spared(); why != nil {
 			return nil, why
 		}
-		if op, why := w.unlead(); op != nil || why != nil {
+		if op, why := w.moveLeader(); op != nil || why != nil {
 			return op, why
 		}
 		return &StartService{Restart: true, Manifest: manifest}, nil

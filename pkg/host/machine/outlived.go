@@ -7,9 +7,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// Outlived holds a member whose first start fails because the cluster's members have
+// Overtaken holds a member whose first start fails because the cluster's members have
 // changed after it was configured.
-func Outlived(goal Goal, cfg Config, obs Observation) *Hold {
+func Overtaken(goal Goal, cfg Config, obs Observation) *Hold {
 	return (&world{goal: goal, cfg: cfg, obs: obs}).outlived()
 }
 

@@ -79,7 +79,7 @@ func (w *world) traceless() bool {
 // removeSafely removes a member, from the lead first.
 func (w *world) removeSafely(m cluster.Member) (Operation, *Hold) {
 	if m.ID == w.obs.Remote.Leader {
-		to, ok := w.heir(m)
+		to, ok := w.nextLeader(m)
 		if !ok {
 			return nil, lacking("%s leads, and no other voter is healthy", named(m))
 		}
@@ -99,8 +99,8 @@ func (w *world) changeUnled(op plan.Operation) (Operation, *Hold) {
 	return unled.change(op)
 }
 
-// heir returns the healthy voter that has applied most.
-func (w *world) heir(leader cluster.Member) (cluster.Member, bool) {
+// nextLeader returns the healthy voter that has applied most.
+func (w *world) nextLeader(leader cluster.Member) (cluster.Member, bool) {
 	able := slices.DeleteFunc(slices.Clone(w.obs.Remote.Members), func(m cluster.Member) bool {
 		return m.Learner || !m.Healthy || m.ID == leader.ID || m.Name == ""
 	})

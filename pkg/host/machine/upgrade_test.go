@@ -74,7 +74,7 @@ a: etcdadm join --version=3.6.16 ` + bu + "," + cu + "\n"},
 			want: "hold alarm: the change to etcd 3.6.16 waits until the alarm of a is disarmed\n"},
 		{name: "this machine's own data", to: "3.6.16", obs: of("3.5.35", "", a, self), versions: "[]", hazards: v2,
 			want: "hold version-hazard: the change to etcd 3.6.16 waits: the data of b has what it does not tolerate, v2-content " +
-				"present; " + v2[2].Cure(v36) + "\n"},
+				"present; " + v2[2].Fix(v36) + "\n"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if s.hazards == nil {

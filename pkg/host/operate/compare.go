@@ -74,7 +74,7 @@ func (m *Machine) digests(ctx context.Context, voters []cluster.Member) *machine
 }
 
 // verdict says what digests of one version say. All have to be of the same history.
-func verdict(voices []cluster.Voice) *machine.Comparison {
+func verdict(voices []cluster.MemberDigest) *machine.Comparison {
 	first := voices[0]
 	for _, v := range voices[1:] {
 		if v.Revision != first.Revision || v.CompactRevision != first.CompactRevision {
@@ -117,14 +117,14 @@ func (m *Machine) lowest(ctx context.Context, voters []cluster.Member) (low clus
 }
 
 // voices asks the voters for their digests.
-func (m *Machine) voices(ctx context.Context, voters []cluster.Member, at cluster.Revision) ([]cluster.Voice, error) {
-	var voices []cluster.Voice
+func (m *Machine) voices(ctx context.Context, voters []cluster.Member, at cluster.Revision) ([]cluster.MemberDigest, error) {
+	var voices []cluster.MemberDigest
 	for _, v := range voters {
 		d, err := m.digest(ctx, v.ClientURLs[0], at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
-		voices = append(voices, cluster.Voice{Name: v.Name, Version: v.Version, Digest: d})
+		voices = append(voices, cluster.MemberDigest{Name: v.Name, Version: v.Version, Digest: d})
 	}
 	return voices, nil
 }

@@ -75,13 +75,13 @@ func TestSetAsideKeepsTheLast(t *testing.T) {
 				if who(cfg.Paths.Data) != "" {
 					t.Fatal("the data is where it was")
 				}
-				got := asides(cfg)
+				got := dataSetAside(cfg)
 				if len(got) == 0 || len(got) > keepAside || who(got[len(got)-1]) != fmt.Sprint(i) {
 					t.Fatalf("after %d: %q", i, got)
 				}
 			}
 			var kept []string
-			for _, dir := range asides(cfg) {
+			for _, dir := range dataSetAside(cfg) {
 				kept = append(kept, who(dir))
 			}
 			if want := []string{"3", "4", "5"}; !slices.Equal(kept, want) {
@@ -102,7 +102,7 @@ func TestAsidesOfBothKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := asides(cfg)
+	got := dataSetAside(cfg)
 	if len(got) != 3 || !strings.Contains(got[0], "2024") || !strings.Contains(got[1], "2025") ||
 		!strings.Contains(got[2], "2026") {
 		t.Errorf("%q", got)
@@ -174,7 +174,7 @@ func TestDiscardOnlyTheMember(t *testing.T) {
 	if err := discard(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if !exists(filepath.Join(cfg.Paths.Data, "lost+found", "x")) || len(asides(cfg)) != 1 || who(asides(cfg)[0]) != "old" {
+	if !exists(filepath.Join(cfg.Paths.Data, "lost+found", "x")) || len(dataSetAside(cfg)) != 1 || who(dataSetAside(cfg)[0]) != "old" {
 		t.Error("more than the member is deleted")
 	}
 }

@@ -32,7 +32,7 @@ type earlyVote struct {
 const (
 	askInterval     = 20 * time.Millisecond
 	slowAskInterval = 100 * time.Millisecond
-	eagerPeriod     = 10 * time.Second
+	fastPeriod     = 10 * time.Second
 	// promotionTimeout is how long the answer to a promotion that was seen may take.
 	promotionTimeout = 2 * time.Second
 )
@@ -155,7 +155,7 @@ func (m *Machine) voteEarly(ctx context.Context, obs cluster.Observation, op *pl
 			return m.voteWhenItServes(ctx, connect, obs, op)
 		case !errors.Is(err, etcdclient.ErrNotReady):
 			return err
-		case time.Since(began) > eagerPeriod:
+		case time.Since(began) > fastPeriod:
 			pause = slowAskInterval
 		}
 	}

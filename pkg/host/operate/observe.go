@@ -128,7 +128,7 @@ func identity(path string) string {
 // data checks etcd's data directory.
 func (m *Machine) data() machine.Data {
 	dir := m.cfg.Paths.Data
-	d := machine.Data{State: cluster.DiskEmpty, Discarded: exists(m.cfg.Paths.Discarded()), SetAside: asides(m.cfg)}
+	d := machine.Data{State: cluster.DiskEmpty, Discarded: exists(m.cfg.Paths.Discarded()), SetAside: dataSetAside(m.cfg)}
 	d.Ready, d.Foreign = m.ready(dir)
 	entries, err := os.ReadDir(filepath.Join(dir, "member"))
 	switch {

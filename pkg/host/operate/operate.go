@@ -73,8 +73,8 @@ type Machine struct {
 	// known are the client URLs of the members that were seen last: when this
 	// machine's own etcd is gone, the others still tell of the cluster.
 	known []string
-	// deaf are the client URLs of members that did not answer the last observation.
-	deaf map[string]bool
+	// unanswered are the client URLs of members that did not answer the last observation.
+	unanswered map[string]bool
 	// unreachable are the endpoints that were waited for in vain.
 	unreachable []string
 	// ended counts how often the service had ended while it was waited for.
@@ -198,7 +198,7 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 	}
 	defer unlock()
 	if goal.Phase != "certificates" {
-		m.sweep()
+		m.removeLeftovers()
 	}
 	r, err := m.run(ctx, goal)
 	if err == nil && goal.Phase == "start" && m.awaitVote(ctx, &r) {

@@ -16,7 +16,7 @@ func (m *Machine) outlived(ctx context.Context, goal machine.Goal) error {
 	if err != nil {
 		return nil
 	}
-	if why := machine.Outlived(goal, m.cfg, obs); why != nil {
+	if why := machine.Overtaken(goal, m.cfg, obs); why != nil {
 		return why
 	}
 	return nil

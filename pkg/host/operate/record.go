@@ -73,9 +73,9 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// sweep removes what earlier runs left that were killed. What cannot be removed
+// removeLeftovers removes what earlier runs left that were killed. What cannot be removed
 // does no harm.
-func (m *Machine) sweep() {
+func (m *Machine) removeLeftovers() {
 	for _, path := range append(machine.WrittenPaths(m.cfg), m.cfg.Paths.Record(), m.cfg.Paths.Marker(),
 		filepath.Join(m.cfg.Paths.Process(), "launch.json")) {
 		_ = hostfs.RemoveTemp(path)
@@ -98,8 +98,8 @@ const keepAside = 3
 // that cannot be renamed.
 const inAside = "set-aside-"
 
-// asides returns the data that was moved aside, oldest first.
-func asides(cfg machine.Config) []string {
+// dataSetAside returns the data that was moved aside, oldest first.
+func dataSetAside(cfg machine.Config) []string {
 	beside, _ := filepath.Glob(filepath.Join(cfg.Paths.SetAside(), "*"))
 	inside, _ := filepath.Glob(filepath.Join(cfg.Paths.Data, inAside+"*"))
 	all := append(beside, inside...)
@@ -140,7 +140,7 @@ func setAside(cfg machine.Config, now time.Time) error {
 	if err := ignoreMissing(err); err != nil {
 		return err
 	}
-	old := asides(cfg)
+	old := dataSetAside(cfg)
 	for len(old) > keepAside {
 		if err := os.RemoveAll(old[0]); err != nil {
 			return err

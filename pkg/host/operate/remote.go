@@ -109,12 +109,12 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		}
 		return r
 	}
-	said := answers{ids: map[cluster.ClusterID]bool{}, deaf: map[string]bool{}}
+	said := answers{ids: map[cluster.ClusterID]bool{}, unanswered: map[string]bool{}}
 	// The daemon, which observes again all the time, gives a member half a second. Here
 	// one observation decides, so that only who did not answer the last one gets less.
 	probe := func(retryGrace context.Context, urls []string) (cluster.Report, error) {
 		ctx := ctx
-		if m.deaf[urls[0]] {
+		if m.unanswered[urls[0]] {
 			ctx = retryGrace
 		}
 		report, err := m.report(ctx, urls)
@@ -126,7 +126,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 		Store: func(context.Context) observe.StoreAnswer { return observe.StoreAnswer{} },
 		Probe: probe,
 	}, cluster.Observation{Members: members})
-	m.known, m.deaf = clientURLs(members), said.deaf
+	m.known, m.unanswered = clientURLs(members), said.unanswered
 	// A member that has not started, or is unreachable, is in the list all the same.
 	r.Answered, r.Members, r.Leader, r.Unreachable = true, members, obs.Leader, unreached
 	r.ClusterVersion, r.Downgrade = obs.ClusterVersion, obs.Downgrade
@@ -146,13 +146,13 @@ type answers struct {
 	mu       sync.Mutex
 	versions []etcdversion.Version
 	ids      map[cluster.ClusterID]bool
-	deaf     map[string]bool // the first URL of each member, and whether it did not answer
+	unanswered     map[string]bool // the first URL of each member, and whether it did not answer
 }
 
 func (a *answers) note(url string, r cluster.Report, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.deaf[url] = err != nil; err != nil {
+	if a.unanswered[url] = err != nil; err != nil {
 		return
 	}
 	a.ids[r.ClusterID] = true

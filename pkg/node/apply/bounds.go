@@ -11,8 +11,8 @@ import (
 // Bounds are what a node lets nobody go beyond, whoever orders it: the planner
 // keeps to the same, but the order may not come from the planner.
 type Bounds struct {
-	// Aside is for how long data stays set aside at least.
-	Aside time.Duration
+	// SetAside is for how long data stays set aside at least.
+	SetAside time.Duration
 }
 
 // minAside is for how long data stays set aside where nothing else is said:
@@ -31,7 +31,7 @@ func (l *Local) mayDiscard(name string, at time.Time) error {
 	if i < 0 {
 		return nil // it is gone, or another
 	}
-	least := l.o.Bounds.Aside
+	least := l.o.Bounds.SetAside
 	if least == 0 {
 		least = minAside
 	}

@@ -180,14 +180,14 @@ func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
 		return nil
 	}
 	defer p.Close()
-	var voices []cluster.Voice
+	var voices []cluster.MemberDigest
 	at, version := cluster.Revision(0), s.Assigned.Version
 	for _, v := range askOrder(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
 		if v.digest(ctx, p, at) == nil {
-			voices, at = append(voices, v.Voice), v.Revision
+			voices, at = append(voices, v.MemberDigest), v.Revision
 		}
 	}
-	other := func(v cluster.Voice) bool { return v.Version != version }
+	other := func(v cluster.MemberDigest) bool { return v.Version != version }
 	if len(voices) == 0 || slices.ContainsFunc(voices, other) {
 		return nil
 	}
@@ -374,5 +374,5 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 
 // condemn writes down what is known against the member that s tells of.
 func (l *Local) condemn(s nodestate.State, text string) error {
-	return l.o.State.Update(nodestate.Condemn(s, text, refuse("the node now runs another member")))
+	return l.o.State.Update(nodestate.RecordDifference(s, text, refuse("the node now runs another member")))
 }

@@ -19,7 +19,7 @@ import (
 
 // A comparison is what was found.
 type comparison struct {
-	own       cluster.Voice
+	own       cluster.MemberDigest
 	voters    int
 	agreement cluster.Agreement
 	unlike    []cluster.NodeName
@@ -69,11 +69,11 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 	if err != nil {
 		return c, err
 	}
-	c.own, c.compacted, c.remade = own[0].Voice, own[0].compacted, own[0].remade(at)
+	c.own, c.compacted, c.remade = own[0].MemberDigest, own[0].compacted, own[0].remade(at)
 	if c.remade {
 		return c, nil
 	}
-	var voices []cluster.Voice
+	var voices []cluster.MemberDigest
 	for _, o := range others {
 		// Those that do not have this revision yet are no voices, nor are those that
 		// have compacted it: both are asked again.
@@ -81,7 +81,7 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 			continue
 		}
 		c.remade = c.remade || o.remade(at)
-		voices = append(voices, o.Voice)
+		voices = append(voices, o.MemberDigest)
 		c.agreement, c.unlike = cluster.Compare(c.voters, c.own, counts, voices)
 		if c.agreement == cluster.Agrees || c.agreement == cluster.Differs {
 			break
@@ -144,7 +144,7 @@ func (l *Local) voters(s nodestate.State, told []cluster.Member) (
 
 // An asked member serves its peers, and is asked for its digest.
 type asked struct {
-	cluster.Voice
+	cluster.MemberDigest
 	urls []string
 	// compacted is the last compaction before its present revision.
 	compacted cluster.Revision
@@ -153,7 +153,7 @@ type asked struct {
 // reachable returns the members that serve their peers, in their order.
 func reachable(ctx context.Context, p *etcdclient.Peer, members []cluster.InitialMember) []asked {
 	return ask(members, func(m cluster.InitialMember) (asked, error) {
-		a := asked{Voice: cluster.Voice{Name: m.Name}, urls: m.PeerURLs}
+		a := asked{MemberDigest: cluster.MemberDigest{Name: m.Name}, urls: m.PeerURLs}
 		err := anyURL(m.PeerURLs, func(u string) (err error) {
 			a.Version, err = p.Version(ctx, u)
 			return err

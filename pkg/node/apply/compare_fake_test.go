@@ -97,7 +97,7 @@ func TestAnOrderDuringAComparison(t *testing.T) {
 	f.found()
 	testwait.Until(f.t, "a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
-	c := comparison{own: cluster.Voice{Digest: cluster.Digest{Revision: 9}}, unlike: []cluster.NodeName{"b", "c"}}
+	c := comparison{own: cluster.MemberDigest{Digest: cluster.Digest{Revision: 9}}, unlike: []cluster.NodeName{"b", "c"}}
 	untouched := func(after string) {
 		t.Helper()
 		if f.fence(t.Context(), was, c) || f.pid() != 0 || f.disk().Differs != nil {
@@ -170,7 +170,7 @@ func TestTheLeaderIsAskedLast(t *testing.T) {
 		var members []asked
 		for _, n := range []cluster.NodeName{"a", "b", "c", "d", "e"} {
 			if n != c.self {
-				members = append(members, asked{Voice: cluster.Voice{Name: n}})
+				members = append(members, asked{MemberDigest: cluster.MemberDigest{Name: n}})
 			}
 		}
 		got := ""

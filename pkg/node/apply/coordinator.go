@@ -23,8 +23,8 @@ type Records interface {
 	CreateIncarnation(ctx context.Context, i cluster.Incarnation) error
 	// MarkCreated writes the marker that a cluster exists.
 	MarkCreated(ctx context.Context, at time.Time) error
-	// MarkAnew writes the marker of a cluster that has been taken over.
-	MarkAnew(ctx context.Context, at time.Time) error
+	// MarkAgain writes the marker of a cluster that has been taken over.
+	MarkAgain(ctx context.Context, at time.Time) error
 	// WriteSpec writes the spec where there is none, ReplaceSpec in any case.
 	WriteSpec(ctx context.Context, s cluster.Spec) error
 	ReplaceSpec(ctx context.Context, s cluster.Spec) error

@@ -145,7 +145,7 @@ func (st *stage) CreateIncarnation(_ context.Context, i cluster.Incarnation) err
 	return st.records
 }
 
-func (st *stage) MarkAnew(ctx context.Context, at time.Time) error { return st.MarkCreated(ctx, at) }
+func (st *stage) MarkAgain(ctx context.Context, at time.Time) error { return st.MarkCreated(ctx, at) }
 
 func (st *stage) MarkCreated(_ context.Context, at time.Time) error {
 	st.note("marker of %s", at.Format(time.TimeOnly))

@@ -24,7 +24,7 @@ func (l *Local) discard(op *plan.DataDiscard) error {
 		return err
 	}
 	err = nodestate.Discard(l.o.DataDir, op.Name, at)
-	if other := new(nodestate.AsideError); errors.As(err, &other) {
+	if other := new(nodestate.SetAsideError); errors.As(err, &other) {
 		return &plan.StaleError{Want: op.Name + " set aside at " + string(op.ExpectAt), Got: string(plan.MomentOf(other.Got))}
 	}
 	return err

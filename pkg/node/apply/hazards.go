@@ -244,8 +244,8 @@ func (l *Local) checkFirst(ctx context.Context, op *plan.MemberChangeVersion) er
 	return err
 }
 
-// stands holds a change to what is in the data now: see [cluster.Barred].
-func (l *Local) stands(ctx context.Context, from etcdversion.Version, op *plan.MemberChangeVersion) error {
+// checkHazards holds a change to what is in the data now: see [cluster.Barred].
+func (l *Local) checkHazards(ctx context.Context, from etcdversion.Version, op *plan.MemberChangeVersion) error {
 	found, err := l.lastCheck.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
 	if err != nil {
 		return err
@@ -257,5 +257,5 @@ func (l *Local) stands(ctx context.Context, from etcdversion.Version, op *plan.M
 	l.hazards.forget()
 	l.logs.forget()
 	l.lastCheck.forget()
-	return refuse("etcd %s cannot follow %s on this data: %s; %s", op.To, from, held[0], held[0].Cure(op.To))
+	return refuse("etcd %s cannot follow %s on this data: %s; %s", op.To, from, held[0], held[0].Fix(op.To))
 }

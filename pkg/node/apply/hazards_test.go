@@ -54,7 +54,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 	local := &Local{o: LocalOptions{DataDir: dir, examine: hazards.Examine}}
 	stands := func(from etcdversion.Version, op *plan.MemberChangeVersion) error {
 		local.lastCheck.forget()
-		return local.stands(t.Context(), from, op)
+		return local.checkHazards(t.Context(), from, op)
 	}
 	op := &plan.MemberChangeVersion{ExpectToken: "t1", To: to}
 	if err := stands(from, op); err != nil {

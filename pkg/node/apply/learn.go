@@ -45,7 +45,7 @@ func (l *Local) learn(ctx context.Context, f facts, r *cluster.Report) cluster.N
 }
 
 // write puts a lesson on the disk, and reports whether it is there.
-func (l *Local) write(lesson nodestate.Lesson) bool {
+func (l *Local) write(lesson nodestate.Learned) bool {
 	if lesson.Changes() {
 		if err := l.o.State.Update(lesson.Transition()); err != nil {
 			return false

@@ -129,8 +129,8 @@ type Local struct {
 	fetches   fetches
 	stager    stager
 	comparer  comparer
-	settler   settler
-	late      settler
+	settler   changeWatcher
+	late      changeWatcher
 	links     linkWatch
 	// lacking says that the member could not be started for want of binaries.
 	lacking atomic.Bool

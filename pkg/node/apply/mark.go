@@ -18,5 +18,5 @@ func (c *Coordinator) mark(ctx context.Context, obs cluster.Observation) error {
 	if obs.Store.Created.IsZero() {
 		return c.Records.MarkCreated(ctx, at)
 	}
-	return c.Records.MarkAnew(ctx, at)
+	return c.Records.MarkAgain(ctx, at)
 }

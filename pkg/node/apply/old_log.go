@@ -165,7 +165,7 @@ func ForceSnapshot(ctx context.Context, examine func() cluster.Hazard,
 		case cluster.HazardPresent:
 			err = propose(ctx, proposals)
 		default: // it may be writing the snapshot
-			err = wait.For(ctx, settleTick)
+			err = wait.For(ctx, changeInterval)
 		}
 		if err != nil {
 			return found, fmt.Errorf("have the member take a raft snapshot: %s: %w", found, err)

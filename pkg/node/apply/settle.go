@@ -21,11 +21,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
-// settleTick is how often it is checked whether a new version serves.
-const settleTick = 100 * time.Millisecond
+// changeInterval is how often it is checked whether a new version serves.
+const changeInterval = 100 * time.Millisecond
 
-// A settler sees something to its end in the background, as a change of version.
-type settler struct {
+// A changeWatcher sees something to its end in the background, as a change of version.
+type changeWatcher struct {
 	mu   sync.Mutex
 	stop context.CancelFunc
 	done chan struct{}
@@ -33,7 +33,7 @@ type settler struct {
 
 // begin does f in the background, until it returns or is broken off. What was begun
 // before is broken off.
-func (s *settler) begin(ctx context.Context, f func(context.Context)) {
+func (s *changeWatcher) begin(ctx context.Context, f func(context.Context)) {
 	s.end(ctx)
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -47,7 +47,7 @@ func (s *settler) begin(ctx context.Context, f func(context.Context)) {
 }
 
 // end breaks it off, and waits for it until ctx ends. The change stays recorded.
-func (s *settler) end(ctx context.Context) {
+func (s *changeWatcher) end(ctx context.Context) {
 	s.mu.Lock()
 	stop, done := s.stop, s.done
 	s.stop, s.done = nil, nil
@@ -62,21 +62,21 @@ func (s *settler) end(ctx context.Context) {
 	}
 }
 
-// settle sees the change of version that s tells of to its end. There are three
+// watchChange sees the change of version that s tells of to its end. There are three
 // ends. The new version serves: the record goes. Its process dies again and again,
 // or does not serve while the others do: the node goes back to the old version,
 // and the record says why. Or that is not possible any more, because the cluster
 // version has risen, or, in a downgrade, because the old version cannot run with what
 // the new one has taken into the data: then the new version is tried for ever, and the
 // record says so.
-func (l *Local) settle(ctx context.Context, s nodestate.State) {
+func (l *Local) watchChange(ctx context.Context, s nodestate.State) {
 	if c := s.Changing(); c == nil || c.Back {
 		return
 	}
 	l.settler.begin(ctx, func(ctx context.Context) {
 		since := time.Now()
 		for ctx.Err() == nil && l.unsettled(ctx, &since) {
-			_ = wait.For(ctx, settleTick)
+			_ = wait.For(ctx, changeInterval)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func (l *Local) unsettled(ctx context.Context, since *time.Time) bool {
 	}
 	status := l.o.Proc.Status()
 	now := cluster.Attempt{Process: status.State, Restarts: status.Restarts, Serves: l.newServes(ctx, s)}
-	if now.Overdue = time.Since(*since) > l.o.comesUp && !now.Serves; now.Overdue && l.excused(ctx, s) {
+	if now.Overdue = time.Since(*since) > l.o.comesUp && !now.Serves; now.Overdue && l.lacksMajority(ctx, s) {
 		now.Overdue, *since = false, time.Now()
 	}
 	switch c.Judge(now) {
@@ -136,10 +136,10 @@ func (l *Local) newServes(ctx context.Context, s nodestate.State) bool {
 	return right && r.Leader != 0 && (r.Read == cluster.ReadServed || r.Learner)
 }
 
-// excused reports whether it is no wonder that this member does not serve: those
+// lacksMajority reports whether it is no wonder that this member does not serve: those
 // that answer, and it, are no majority. Where they would be one, as of two voters
 // the other and it, it is the new version that keeps the cluster from serving.
-func (l *Local) excused(ctx context.Context, s nodestate.State) bool {
+func (l *Local) lacksMajority(ctx context.Context, s nodestate.State) bool {
 	voters := s.Voters
 	if len(voters) == 0 {
 		voters = s.Peers
@@ -202,7 +202,7 @@ func (l *Local) takeBack(ctx context.Context, words string) bool {
 	}
 	why := l.noWayBack(ctx, s, *c)
 	crashpoint.Hit("version-back.before-record")
-	if l.o.State.Update(nodestate.TakeChangeBack(words, why)) != nil {
+	if l.o.State.Update(nodestate.RevertChange(words, why)) != nil {
 		return true
 	}
 	crashpoint.Hit("version-back.before-spawn")
@@ -219,7 +219,7 @@ func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.Vers
 	case c.From.AtLeast(c.To.Major, c.To.Minor):
 		return ""
 	}
-	seen, _ := l.told(ctx, s)
+	seen, _ := l.versionsOfOthers(ctx, s)
 	// etcd has written it with everything else when it ended.
 	own, err := snapshot.Peek(filepath.Join(data, "member", "snap", "db"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -185,7 +185,7 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
 	l.settler.end(ctx)
 	err := l.rerun(ctx, s, initial)
-	l.settle(ctx, s)
+	l.watchChange(ctx, s)
 	return err
 }
 

@@ -89,7 +89,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 	l.settler.end(ctx)
 	l.comparer.end(ctx)
 	if err := l.o.Proc.StopWithin(ctx, stopTimeout); err != nil {
-		l.settle(ctx, s) // it goes on when the process has ended
+		l.watchChange(ctx, s) // it goes on when the process has ended
 		return err
 	}
 	crashpoint.Hit("member-change-version.before-spawn")
@@ -109,7 +109,7 @@ func (l *Local) forgetLate(ctx context.Context, op *plan.MemberChangeVersion) {
 			return l.o.State.Update(nodestate.ForgetChange(op.ExpectToken, op.To, l.spawned.Load())) != nil
 		}
 		for ctx.Err() == nil && l.exclusively(ctx, forget) {
-			_ = wait.For(ctx, settleTick)
+			_ = wait.For(ctx, changeInterval)
 		}
 	})
 }
@@ -220,7 +220,7 @@ func (l *Local) isVersion(ctx context.Context, v etcdversion.Version) error {
 // questions.
 const (
 	othersTime  = 5 * time.Second
-	othersAgain = 200 * time.Millisecond
+	othersInterval = 200 * time.Millisecond
 )
 
 // running holds the change to what the node's own etcd and its peers say now. A
@@ -233,7 +233,7 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 	}
 	now, err := l.standing(ctx, c, s)
 	for end := time.Now().Add(othersTime); now.Answers && now.Needed() && time.Now().Before(end); {
-		if err := wait.For(ctx, othersAgain); err != nil {
+		if err := wait.For(ctx, othersInterval); err != nil {
 			return err
 		}
 		now, err = l.standing(ctx, c, s)
@@ -246,7 +246,7 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 		return refuse("%s", why)
 	}
 	if now.Runs.Minor < op.To.Minor {
-		return l.stands(ctx, now.Runs, op)
+		return l.checkHazards(ctx, now.Runs, op)
 	}
 	return nil
 }
@@ -255,7 +255,7 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Standing, error) {
 	asking, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
-	seen, lowest := l.told(ctx, s)
+	seen, lowest := l.versionsOfOthers(ctx, s)
 	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
 	r, err := l.selfReport(asking, c, s)
 	if err != nil {
@@ -268,9 +268,9 @@ func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.
 	return now, nil
 }
 
-// told returns the highest cluster version that is known here or told by the peers, and
+// versionsOfOthers returns the highest cluster version that is known here or told by the peers, and
 // the oldest version that a peer runs, zero where none tells.
-func (l *Local) told(ctx context.Context, s nodestate.State) (seen, lowest etcdversion.Version) {
+func (l *Local) versionsOfOthers(ctx context.Context, s nodestate.State) (seen, lowest etcdversion.Version) {
 	seen = s.DataVersion()
 	p, err := l.peer()
 	if err != nil {
@@ -327,7 +327,7 @@ func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) er
 		case s.Assigned.Stopped || c == nil:
 			return &plan.StaleError{Want: "etcd " + op.To.String(), Got: s.Assigned.Version.String()}
 		}
-		_ = wait.For(ctx, settleTick)
+		_ = wait.For(ctx, changeInterval)
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait for etcd %s: %w", op.To, context.Cause(ctx))
 		}

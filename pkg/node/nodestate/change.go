@@ -26,9 +26,9 @@ func EndChange(s *State) error {
 	return nil
 }
 
-// TakeChangeBack ends a change of the version that failed, for the reason in why: the
+// RevertChange ends a change of the version that failed, for the reason in why: the
 // member runs the old version again, except where stays says why it cannot.
-func TakeChangeBack(why, stays string) Transition {
+func RevertChange(why, stays string) Transition {
 	return func(s *State) error {
 		c := s.Changing()
 		switch {

@@ -56,16 +56,16 @@ func TestChangesOfTheVersion(t *testing.T) {
 		"end, with another version":       {foreign, EndChange, nil, false},
 		"end none":                        {unchanged, EndChange, nil, false},
 		"end, with nothing assigned":      {blank, EndChange, nil, false},
-		"take back none":                  {unchanged, TakeChangeBack("why", ""), nil, true},
-		"take back another's":             {foreign, TakeChangeBack("why", ""), nil, true},
-		"take back another incarnation's": {elsewhere, TakeChangeBack("why", ""), nil, true},
+		"take back none":                  {unchanged, RevertChange("why", ""), nil, true},
+		"take back another's":             {foreign, RevertChange("why", ""), nil, true},
+		"take back another incarnation's": {elsewhere, RevertChange("why", ""), nil, true},
 		"take back": {
-			changing, TakeChangeBack("why", ""), func(s *State) {
+			changing, RevertChange("why", ""), func(s *State) {
 				s.Change.Failed, s.Change.Back, s.Assigned.Version = "why", true, from
 			}, false,
 		},
 		"take back, where that cannot be": {
-			changing, TakeChangeBack("why", "its data"), func(s *State) {
+			changing, RevertChange("why", "its data"), func(s *State) {
 				s.Change.Failed = "why; it cannot go back: its data"
 			}, false,
 		},

@@ -19,8 +19,8 @@ type Seen struct {
 	AsksForCluster bool
 }
 
-// A Lesson is what an observation has found and the node does not remember yet.
-type Lesson struct {
+// A Learned is what an observation has found and the node does not remember yet.
+type Learned struct {
 	// Token is the incarnation that it is about.
 	Token cluster.Token
 	// Fulfilled is the incarnation whose promise is over: from now on an empty disk means
@@ -38,11 +38,11 @@ type Lesson struct {
 
 // Learn decides what a node is to remember of an observation. s is the state by which
 // it observed.
-func Learn(s State, seen Seen) Lesson {
+func Learn(s State, seen Seen) Learned {
 	if s.Assigned == nil {
-		return Lesson{}
+		return Learned{}
 	}
-	l := Lesson{Token: s.Assigned.Token}
+	l := Learned{Token: s.Assigned.Token}
 	data := seen.Disk.State == cluster.DiskData
 	promised := s.Prepared != nil
 	if promised && data && (!s.Bootstrapping() || seen.Begun) {
@@ -62,16 +62,16 @@ func Learn(s State, seen Seen) Lesson {
 }
 
 // Changes says whether the state changes by it.
-func (l Lesson) Changes() bool { return l.Fulfilled != "" || l.Recognized != nil }
+func (l Learned) Changes() bool { return l.Fulfilled != "" || l.Recognized != nil }
 
 // Empty says that there is nothing to remember.
-func (l Lesson) Empty() bool { return !l.Changes() && !l.HasCluster }
+func (l Learned) Empty() bool { return !l.Changes() && !l.HasCluster }
 
 // Transition is the change of the state.
-func (l Lesson) Transition() Transition {
+func (l Learned) Transition() Transition {
 	return func(s *State) error {
 		if l.Fulfilled != "" {
-			if err := FulfilPromise(l.Fulfilled)(s); err != nil {
+			if err := EndPromise(l.Fulfilled)(s); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func (l *lock) unlock() error { return errors.Join(l.file.Unlock(), l.dir.Unlock
 // keep takes the lock file again where it has been deleted or replaced, and
 // nobody else has the one that is there.
 func (l *lock) keep(dir string) (again bool, err error) {
-	there, err := l.file.There()
+	there, err := l.file.Present()
 	if err != nil || there {
 		return false, err
 	}

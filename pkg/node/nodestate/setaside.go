@@ -161,14 +161,14 @@ func asideTime(path string) (time.Time, error) {
 	return time.Unix(st.Ctim.Unix()).UTC(), nil
 }
 
-// An AsideError says that a directory was set aside at another time than
+// An SetAsideError says that a directory was set aside at another time than
 // expected: its name has been used again.
-type AsideError struct {
+type SetAsideError struct {
 	Name      string
 	Want, Got time.Time
 }
 
-func (e *AsideError) Error() string {
+func (e *SetAsideError) Error() string {
 	return fmt.Sprintf("%s was set aside at %s, not at %s", e.Name, e.Got.Format(time.RFC3339Nano),
 		e.Want.Format(time.RFC3339Nano))
 }
@@ -204,7 +204,7 @@ func discard(trash, name string, at time.Time) error {
 		return err
 	}
 	if !got.Equal(at) {
-		return &AsideError{Name: name, Want: at, Got: got}
+		return &SetAsideError{Name: name, Want: at, Got: got}
 	}
 	// The time goes last: after a crash in the middle, the rest is as old as
 	// the whole was.

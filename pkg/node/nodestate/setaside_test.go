@@ -258,7 +258,7 @@ func TestANameThatIsUsedAgainIsNotDiscarded(t *testing.T) {
 	}
 	withData(t, dir, "tok", "new")
 	aside(t, dir, "tok", noon.Add(time.Hour))
-	var other *AsideError
+	var other *SetAsideError
 	if err := Discard(dir, "tok", noon); !errors.As(err, &other) || !other.Got.Equal(noon.Add(time.Hour)) {
 		t.Errorf("yesterday's order: %v", err)
 	}

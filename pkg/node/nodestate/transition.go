@@ -30,9 +30,9 @@ func Promise(p cluster.Prepared) Transition {
 	}
 }
 
-// FulfilPromise ends the promise of a bootstrap voter that has begun: from now on
+// EndPromise ends the promise of a bootstrap voter that has begun: from now on
 // an empty disk means lost data. A promise that was made since stays.
-func FulfilPromise(token cluster.Token) Transition {
+func EndPromise(token cluster.Token) Transition {
 	return func(s *State) error {
 		if s.Assigned != nil && s.Assigned.Token == token {
 			s.Prepared, s.Bootstrap = nil, false
@@ -192,9 +192,9 @@ func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMe
 	}
 }
 
-// Condemn records what is known against the data of the member that then tells
+// RecordDifference records what is known against the data of the member that then tells
 // of. The error is other if the node runs another one now.
-func Condemn(then State, text string, other error) Transition {
+func RecordDifference(then State, text string, other error) Transition {
 	return func(s *State) error {
 		if !s.SameMember(then) {
 			return other
@@ -243,8 +243,8 @@ func SeenBackup(name string) Transition {
 	}
 }
 
-// Vow writes down what the node has promised about the lease.
-func Vow(d lease.Durable) Transition {
+// RecordGrant writes down what the node has promised about the lease.
+func RecordGrant(d lease.Durable) Transition {
 	return func(s *State) error {
 		s.Term, s.Grant, s.LeaseVoters = d.Term, d.Grant, d.LeaseVoters
 		return nil

@@ -62,14 +62,14 @@ func TestTransitions(t *testing.T) {
 		},
 		"fulfil the promise": {
 			nil,
-			FulfilPromise("t1"),
+			EndPromise("t1"),
 			func(s *State) {
 				s.Prepared, s.Bootstrap = nil, false
 			},
 			false,
 		},
-		"fulfil an older one": {nil, FulfilPromise("t0"), nil, false},
-		"fulfil, evicted":     {evicted, FulfilPromise("t1"), nil, false},
+		"fulfil an older one": {nil, EndPromise("t0"), nil, false},
+		"fulfil, evicted":     {evicted, EndPromise("t1"), nil, false},
 		"assign anew": {
 			blank,
 			Assign(Assignment{Token: "t1", Version: v, Quarantined: true}),
@@ -253,7 +253,7 @@ func TestTransitions(t *testing.T) {
 		},
 		"condemn": {
 			nil,
-			Condemn(running(), "why", other),
+			RecordDifference(running(), "why", other),
 			func(s *State) {
 				s.Differs = &Differs{Token: "t1", MemberID: 1, Text: "why"}
 			},
@@ -261,11 +261,11 @@ func TestTransitions(t *testing.T) {
 		},
 		"condemn another": {
 			nil,
-			Condemn(State{Assigned: &cluster.Assigned{Token: "t1"}, MemberID: 7}, "why", other),
+			RecordDifference(State{Assigned: &cluster.Assigned{Token: "t1"}, MemberID: 7}, "why", other),
 			nil,
 			true,
 		},
-		"condemn, evicted": {evicted, Condemn(running(), "why", other), nil, true},
+		"condemn, evicted": {evicted, RecordDifference(running(), "why", other), nil, true},
 		"spec": {
 			nil,
 			Wanted(cluster.Spec{MemberCount: 5}),
@@ -293,7 +293,7 @@ func TestTransitions(t *testing.T) {
 		},
 		"lease": {
 			nil,
-			Vow(lease.Durable{Term: 4}),
+			RecordGrant(lease.Durable{Term: 4}),
 			func(s *State) {
 				s.Term, s.LeaseVoters = 4, cluster.LeaseVoters{}
 			},

@@ -48,7 +48,7 @@ func (c *s3Config) dial(ctx context.Context) (*store.Bucket, error) {
 	}
 	return &store.Bucket{
 		Blobs: blobs, Dir: c.dir, Write: u.write, Remove: u.remove, Explain: c.explain,
-		Doubtful: u.ownServer, Unconditional: c.unconditional,
+		VerifyConditional: u.ownServer, Unconditional: c.unconditional,
 	}, nil
 }
 

@@ -83,7 +83,7 @@ func (c *swiftConfig) dial(ctx context.Context) (*store.Bucket, error) {
 	}
 	return &store.Bucket{
 		Blobs: blob.NewBucket(s), Dir: c.dir, Write: s.write, Remove: s.remove, Explain: s.explain,
-		Doubtful: true, Unconditional: c.unconditional,
+		VerifyConditional: true, Unconditional: c.unconditional,
 	}, nil
 }
 

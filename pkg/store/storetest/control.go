@@ -148,11 +148,11 @@ func created(t *testing.T, open func() *store.Store) {
 	if got, err := s.Created(ctx); err != nil || !got.Equal(bootstrapped) {
 		t.Errorf("a garbage marker cannot be replaced: %s, %v", got, err)
 	}
-	must(t, s.MarkAnew(ctx, bootstrapped.Add(time.Hour)))
+	must(t, s.MarkAgain(ctx, bootstrapped.Add(time.Hour)))
 	if got, err := s.Created(ctx); err != nil || !got.Equal(bootstrapped.Add(time.Hour)) {
 		t.Errorf("the marker anew is of %s, %v", got, err)
 	}
-	if s.MarkCreated(ctx, time.Time{}) == nil || s.MarkAnew(ctx, time.Time{}) == nil {
+	if s.MarkCreated(ctx, time.Time{}) == nil || s.MarkAgain(ctx, time.Time{}) == nil {
 		t.Error("the zero time is accepted")
 	}
 }

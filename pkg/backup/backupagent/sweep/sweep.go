@@ -77,9 +77,9 @@ func Observe(ctx context.Context, s Store, p retention.Policy, now time.Time) (P
 	return Plan{Verdicts: verdicts, Leftovers: leftovers}, nil
 }
 
-// Doomed returns the names of what goes, in the order in which Run deletes it:
+// Deletions returns the names of what goes, in the order in which Run deletes it:
 // leftovers, then backups from the oldest on.
-func (p Plan) Doomed() []string {
+func (p Plan) Deletions() []string {
 	names := slices.Clone(p.Leftovers)
 	for _, v := range p.Verdicts {
 		if !v.Keep {
@@ -118,7 +118,7 @@ func (r Result) Err() error {
 // leftover for the next run, and does not hinder the others; after a few
 // failures in a row the rest is not tried.
 func (p Plan) Run(ctx context.Context, s Store) Result {
-	names := p.Doomed()
+	names := p.Deletions()
 	r := Result{Failed: map[string]error{}}
 	var (
 		mu       sync.Mutex

@@ -63,7 +63,7 @@ func TestOldBackupsAndLeftoversGo(t *testing.T) {
 	}
 	p.Leftovers = []string{leftover}
 	want := []string{leftover, retention.Name(now.Add(-400*24*time.Hour), 1), retention.Name(now.Add(-2*time.Hour), 1)}
-	if got := p.Doomed(); !slices.Equal(got, want) {
+	if got := p.Deletions(); !slices.Equal(got, want) {
 		t.Fatalf("%v go, want %v", got, want)
 	}
 	r := p.Run(t.Context(), s)
@@ -174,7 +174,7 @@ func (b blind) Leftovers(context.Context, time.Time) ([]string, error) {
 func TestAStoreThatDoesNotListIsLeftAlone(t *testing.T) {
 	denied := errors.New("denied")
 	for _, s := range []blind{{backups: denied}, {leftovers: denied}} {
-		if p, err := Observe(t.Context(), s, retention.Policy{}, now); !errors.Is(err, denied) || len(p.Doomed()) > 0 {
+		if p, err := Observe(t.Context(), s, retention.Policy{}, now); !errors.Is(err, denied) || len(p.Deletions()) > 0 {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}

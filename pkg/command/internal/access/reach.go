@@ -40,7 +40,7 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 	answers := make(chan answer)
 	for i, e := range endpoints {
 		go func() {
-			learner, err := greet(limited, e, config)
+			learner, err := probe(limited, e, config)
 			answers <- answer{i, learner, err}
 		}()
 	}
@@ -77,8 +77,8 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 	return voters, learners, nil
 }
 
-// greet asks one endpoint about itself.
-func greet(ctx context.Context, endpoint string, config *tls.Config) (learner bool, err error) {
+// probe asks one endpoint about itself.
+func probe(ctx context.Context, endpoint string, config *tls.Config) (learner bool, err error) {
 	// The client would go on trying until the time is over.
 	if err := etcdclient.Probe(ctx, endpoint, config); err != nil {
 		return false, err

@@ -157,12 +157,12 @@ func describe(ctx context.Context, objects backup.Objects, rows []listed) {
 	all.Wait()
 }
 
-// An asker says of what is absent that it does not exist, which saves package
+// An absentIsNotExist says of what is absent that it does not exist, which saves package
 // backup the question whether it does: most stores of the existing tool have no
 // descriptions.
-type asker struct{ backup.Objects }
+type absentIsNotExist struct{ backup.Objects }
 
-func (a asker) Get(ctx context.Context, key string) ([]byte, error) {
+func (a absentIsNotExist) Get(ctx context.Context, key string) ([]byte, error) {
 	b, err := a.Objects.Get(ctx, key)
 	if errors.Is(err, store.ErrAbsent) {
 		err = fmt.Errorf("%w: %w", err, fs.ErrNotExist)
@@ -171,7 +171,7 @@ func (a asker) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (r *listed) describe(ctx context.Context, objects backup.Objects) {
-	d, err := backup.Describe(ctx, asker{objects}, r.Name)
+	d, err := backup.Describe(ctx, absentIsNotExist{objects}, r.Name)
 	if err != nil {
 		r.Problem = err.Error()
 		return

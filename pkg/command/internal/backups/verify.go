@@ -143,7 +143,7 @@ func (v *verify) one(cmd *cobra.Command, from source) verdict {
 	p := newStages(cmd)
 	defer p.end()
 	o := v.drillOptions(cmd, p)
-	o.Condemn = v.condemn
+	o.MarkDamaged = v.condemn
 	d := verdict{Result: whole}
 	switch {
 	case from.file != "":

@@ -193,7 +193,7 @@ func tooLate(all []certs.Expiry, within time.Duration, dir string) error {
 			continue
 		}
 		if hint == "" {
-			hint = remedy(e, dir)
+			hint = nextStep(e, dir)
 		}
 	}
 	if len(errs) == 0 {
@@ -202,8 +202,8 @@ func tooLate(all []certs.Expiry, within time.Duration, dir string) error {
 	return cli.WithHint(errors.Join(errs...), hint)
 }
 
-// remedy is what to do about a certificate.
-func remedy(e certs.Expiry, dir string) string {
+// nextStep is what to do about a certificate.
+func nextStep(e certs.Expiry, dir string) string {
 	switch {
 	case e.IsCA() && e.Problem != "":
 		return "compare ca.crt and ca.key with those of another machine of the cluster"

@@ -190,11 +190,11 @@ func TestRemediesOfTheCA(t *testing.T) {
 			Name: "ca", Residual: -1,
 		}, "rotate-ca prepare": {Name: "ca-next", Residual: 1},
 	} {
-		if got := remedy(e, "/x"); !strings.Contains(got, want) {
+		if got := nextStep(e, "/x"); !strings.Contains(got, want) {
 			t.Errorf("%q for %+v", got, e)
 		}
 	}
-	if got := remedy(certs.Expiry{Name: "server"}, "/etc/etcd/pki"); got != "etcdadm certs renew all" {
+	if got := nextStep(certs.Expiry{Name: "server"}, "/etc/etcd/pki"); got != "etcdadm certs renew all" {
 		t.Error(got)
 	}
 }

@@ -81,7 +81,7 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 // renew issues the certificates of args anew, all for none, and prints what it has issued.
 func renew(cmd *cobra.Command, out *cli.Output, cfg machine.Config, args []string,
 	force bool) ([]certs.Renewed, error) {
-	if strangers := spec(cfg).Strangers(args, time.Now()); len(strangers) > 0 && !force {
+	if strangers := spec(cfg).ForeignPairs(args, time.Now()); len(strangers) > 0 && !force {
 		return nil, cli.WithHint(
 			fmt.Errorf("no CA in %s has issued these valid certificates: %s; the other members would not accept new ones from it",
 				cfg.Paths.Certificate("ca.crt"), strings.Join(strangers, ", ")),

@@ -20,7 +20,7 @@ type scratch struct{ *os.File }
 // newScratch makes an empty file in dir, after it has removed those of commands
 // that were killed.
 func newScratch(dir string) (*scratch, error) {
-	sweep(dir)
+	removeLeftovers(dir)
 	// Another one's sweep may come between making a file and locking it.
 	for range 10 {
 		f, err := os.CreateTemp(dir, scratchPattern)
@@ -53,9 +53,9 @@ func (s *scratch) remove() {
 	_ = s.Close()           // nobody reads it any more
 }
 
-// sweep removes the files of commands that were killed. What it cannot remove
+// removeLeftovers removes the files of commands that were killed. What it cannot remove
 // stays.
-func sweep(dir string) {
+func removeLeftovers(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, scratchPattern))
 	for _, path := range old {
 		f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)

@@ -28,8 +28,8 @@ type hazardLine struct {
 	cluster.Hazard
 	// Before are the minor versions that do not stand it.
 	Before []string `json:"before"`
-	// Cure is what to do about it, empty where it is absent.
-	Cure string `json:"cure,omitempty"`
+	// Fix is what to do about it, empty where it is absent.
+	Fix string `json:"cure,omitempty"`
 }
 
 // steps are the changes that data can stand in the way of.
@@ -100,7 +100,7 @@ func (t *task) checkUpgrade(cmd *cobra.Command, out *cli.Output, to string) erro
 	for _, l := range lines {
 		if l.State != cluster.HazardAbsent && to != "" {
 			return &machine.Hold{
-				Reason: machine.VersionHazard, Next: l.Cure,
+				Reason: machine.VersionHazard, Next: l.Fix,
 				Text: fmt.Sprintf("etcd %s does not tolerate this data: %s", want, l.Hazard),
 			}
 		}
@@ -131,8 +131,8 @@ func hazardLines(m *operate.Machine, want etcdversion.Version) []hazardLine {
 				continue
 			}
 			l.Before = append(l.Before, fmt.Sprintf("%d.%d", v.Major, v.Minor))
-			if h.State != cluster.HazardAbsent && l.Cure == "" {
-				l.Cure = h.CureByHand(v)
+			if h.State != cluster.HazardAbsent && l.Fix == "" {
+				l.Fix = h.FixByHand(v)
 			}
 		}
 		if len(l.Before) > 0 {
@@ -152,8 +152,8 @@ func printHazards(w io.Writer, lines []hazardLine) error {
 		return err
 	}
 	for _, l := range lines {
-		if l.Cure != "" {
-			fmt.Fprintf(w, "%s: %s\n", l.Kind, l.Cure)
+		if l.Fix != "" {
+			fmt.Fprintf(w, "%s: %s\n", l.Kind, l.Fix)
 		}
 	}
 	return nil

@@ -35,11 +35,11 @@ func OpenSource(path string) (Source, error) {
 	// Not blocking, should it be a pipe.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return Source{}, bare(err)
+		return Source{}, withoutPath(err)
 	}
 	s := Source{File: f}
 	if err := s.claim(); err != nil {
-		return Source{}, errors.Join(bare(err), f.Close())
+		return Source{}, errors.Join(withoutPath(err), f.Close())
 	}
 	return s, nil
 }
@@ -91,8 +91,8 @@ func (s Source) Database() (*File, error) {
 	return Open(s.File, size)
 }
 
-// bare returns a path error without its path, which is in the message already.
-func bare(err error) error {
+// withoutPath returns a path error without its path, which is in the message already.
+func withoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err
