@@ -155,7 +155,7 @@ func (h Hazard) Fix(to etcdversion.Version) string {
 	return "remove this member from the cluster, and let it join again with an empty data directory"
 }
 
-// FixByHand is [Hazard.Cure] where it may be that no daemon runs the member.
+// FixByHand is [Hazard.Fix] where it may be that no daemon runs the member.
 func (h Hazard) FixByHand(to etcdversion.Version) string {
 	if h.BySnapshot() {
 		return "have the member take a raft snapshot: etcdadm join or init with --version does, while etcd of the version " +

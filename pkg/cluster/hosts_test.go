@@ -71,7 +71,8 @@ func TestHostsEntries(t *testing.T) {
 func TestHostsAreBounded(t *testing.T) {
 	h := Hosts{Suffix: "x", Sources: [][]NodeAddress{nil}}
 	for i := range 2 * maxHosts {
-		h.Sources[0] = append(h.Sources[0], NodeAddress{NodeName(fmt.Sprint("n", i)), fmt.Sprintf("10.0.%d.%d", i/256, i%256)})
+		at := fmt.Sprintf("10.0.%d.%d", i/256, i%256)
+		h.Sources[0] = append(h.Sources[0], NodeAddress{NodeName(fmt.Sprint("n", i)), at})
 	}
 	if n := len(h.Entries()); n != maxHosts {
 		t.Errorf("%d entries", n)

@@ -89,15 +89,15 @@ func (n *neighbours) ask(ctx context.Context, machines []discovery.Machine,
 	hello func(ctx context.Context, address string) error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	greetings := make([]probe, len(machines))
+	probes := make([]probe, len(machines))
 	var wg sync.WaitGroup
 	for i, m := range machines {
-		wg.Go(func() { greetings[i] = n.probeMachine(ctx, m, hello) })
+		wg.Go(func() { probes[i] = n.probeMachine(ctx, m, hello) })
 	}
 	wg.Wait()
 	var unreachable []string
 	met := map[string]bool{}
-	for i, g := range greetings {
+	for i, g := range probes {
 		switch {
 		case !g.answers():
 			unreachable = append(unreachable, strings.Join(machines[i].Addresses, " or "))
@@ -126,15 +126,15 @@ func (n *neighbours) probeMachine(ctx context.Context, m discovery.Machine,
 			}
 		}
 	}
-	greetings := make([]probe, len(m.Addresses))
+	probes := make([]probe, len(m.Addresses))
 	var wg sync.WaitGroup
 	for i, address := range m.Addresses {
-		wg.Go(func() { greetings[i] = probe{address, hello(ctx, address)} })
+		wg.Go(func() { probes[i] = probe{address, hello(ctx, address)} })
 	}
 	wg.Wait()
 	// One of the existing tool counts more than any other.
-	best := greetings[0]
-	for _, g := range greetings {
+	best := probes[0]
+	for _, g := range probes {
 		if g.answers() && (!best.answers() || g.err != nil) {
 			best = g
 		}

@@ -94,7 +94,7 @@ func (c *peerGroup) run(ctx context.Context) {
 // leaveTimeout bounds the time that others have to hear that this daemon goes, two rounds of gossip.
 const leaveTimeout = 1200 * time.Millisecond
 
-// close says farewell and ends the gossip; the port can stop after it.
+// close tells the peers that the daemon leaves and ends the gossip; the port can stop after it.
 func (c *peerGroup) close(ctx context.Context) {
 	leave, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()

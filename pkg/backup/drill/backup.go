@@ -36,9 +36,9 @@ type Options struct {
 	// By and Tool say in the record who found it out, and with which program.
 	By, Tool string
 	// Machine tells this machine from others, by default backup.Machine(). A backup that
-	// one machine finds to be damaged is suspect only; Condemn has it count as damaged for
+	// one machine finds to be damaged is suspect only; MarkDamaged has it count as damaged for
 	// all, by the operator's word.
-	Machine string
+	Machine     string
 	MarkDamaged bool
 	// Finder finds the etcd for a drill, and Version is the one that the backup is
 	// of; zero is for what the backup says.

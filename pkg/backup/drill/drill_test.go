@@ -257,8 +257,10 @@ func TestDamageIsRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := storeWith(t, "3.6.16", content)
 			dir := t.TempDir()
-			find := func(machine string, condemn bool) error {
-				_, err := Verify(t.Context(), s, when, Options{TempDir: dir, By: "ann@host", Machine: machine, MarkDamaged: condemn})
+			find := func(machine string, declareDamaged bool) error {
+				_, err := Verify(t.Context(), s, when, Options{
+					TempDir: dir, By: "ann@host", Machine: machine, MarkDamaged: declareDamaged,
+				})
 				if !errors.Is(err, backup.ErrDamaged) {
 					t.Fatal(err)
 				}

@@ -210,7 +210,7 @@ var reasonDocs = []ReasonDoc{
 	{VersionHazard,
 		"A member's data has something that the next minor version of etcd does not tolerate: keys of the v2 store, " +
 			"or members that only the database knows. docs/versions.md explains each.",
-		"The text has the cure. The node checks again within half a minute; etcdadm upgrade check checks at once. To " +
+		"The text says what to do. The node checks again within half a minute; etcdadm upgrade check checks at once. To " +
 			"continue despite the hazard: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION " +
 			"--accept-version-risk=REASON configure-cluster."},
 	{VersionSettings,

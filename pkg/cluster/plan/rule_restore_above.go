@@ -18,7 +18,7 @@ type seenToken struct {
 // more: one of them may be damage, or somebody else's.
 func (l *view) roomAbove() bool {
 	room, top := true, l.highestBegin()
-	for _, s := range l.sightings() {
+	for _, s := range l.seenTokens() {
 		if s.revision > top-aboveAll {
 			room = false
 			l.hold(RecordInvalid, "%s revision %d, and this cluster is not restored above %d: %s", s.by, s.revision, top, s.next)
@@ -40,8 +40,8 @@ func (l *view) highestBegin() cluster.Revision {
 	return cluster.MaxBegin
 }
 
-// sightings returns what Observation.HighWater is the highest of.
-func (l *view) sightings() []seenToken {
+// seenTokens returns what Observation.HighWater is the highest of.
+func (l *view) seenTokens() []seenToken {
 	const byHand = "if that is so, restore by hand with etcdadm snapshot restore --bump-revision=N, and restart all clients"
 	list := []seenToken{
 		{l.obs.Store.Revision, "control/revision says that clients have seen",

@@ -186,7 +186,7 @@ func unaccepted(members []Runner, next etcdversion.Version) *NoWay {
 func floor(members []Runner, next etcdversion.Version) *NoWay {
 	least := next.UpgradeFloor()
 	var below []string
-	var cure string
+	var fix string
 	for _, m := range members {
 		r := m.runs()
 		if r.Minor >= next.Minor || r.Compare(least) >= 0 {
@@ -200,19 +200,19 @@ func floor(members []Runner, next etcdversion.Version) *NoWay {
 		default:
 			below = append(below, fmt.Sprintf("%s runs %s (%s)", m.Name, r, found[0]))
 			if h := found[0]; h.State == cluster.HazardPresent && h.Kind != cluster.HazardMembers {
-				cure = h.Fix(next) // no patch takes it away
+				fix = h.Fix(next) // no patch takes it away
 			}
 		}
 	}
 	if len(below) == 0 {
 		return nil
 	}
-	if cure == "" {
-		cure = fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least)
+	if fix == "" {
+		fix = fmt.Sprintf("put binaries of %s or a later patch on every node: etcdadm download --version=%s", least, least)
 	}
 	return &NoWay{
 		Why: fmt.Sprintf("etcd %s is safe to reach from %s on, and %s", next, least, strings.Join(below, ", ")),
-		Do:  cure, Risk: true,
+		Do:  fix, Risk: true,
 	}
 }
 

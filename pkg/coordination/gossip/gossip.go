@@ -75,13 +75,13 @@ type attempt struct {
 const (
 	// joinLimit bounds one exchange with one node, from the dial on.
 	joinLimit = 5 * time.Second
-	// defaultLeaveLimit bounds the farewell where its context does not.
+	// defaultLeaveLimit bounds the leave message where its context does not.
 	defaultLeaveLimit = 3 * time.Second
 )
 
 // New registers the service and starts to gossip, with nobody yet: see Join.
 // Values in ctx reach Dial, its end does not: Close ends the gossip, so that a
-// node that is told to stop can still say farewell.
+// node that is told to stop can still say that it leaves.
 func New(ctx context.Context, o Options) (*Gossip, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -325,7 +325,7 @@ func (g *Gossip) Leave(ctx context.Context) error {
 	}
 }
 
-// Close ends the gossip without a farewell and waits for its goroutines, or
+// Close ends the gossip without a leave message and waits for its goroutines, or
 // for ctx. A probe that memberlist has begun ends by itself, without effect,
 // within two seconds. The server may be stopped gracefully only after Close:
 // packet streams do not end before.

@@ -107,14 +107,14 @@ func TestTwoNodesPartQuickly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(begin); took > 4*time.Second {
-			return fmt.Sprintf("the farewell took %v", took)
+			return fmt.Sprintf("the leave message took %v", took)
 		}
 		return ""
 	})
-	// a has the farewell, and may still be about to read it. b still answers: no failure
+	// a has the message, and may still be about to read it. b still answers: no failure
 	// is detected.
 	await(t, "a -b", nodes[0])
-	// A second farewell, and one with nobody there, do nothing.
+	// A second one, and one with nobody there, do nothing.
 	for _, n := range []*node{nodes[1], start(t, "lonely", setup{})} {
 		if err := n.Leave(t.Context()); err != nil {
 			t.Errorf("%s: %v", n.name, err)

@@ -136,7 +136,7 @@ func (n *node) dial(address string, proof cluster.NodeName) (grpc.ClientConnInte
 	return cc, err
 }
 
-// crash ends the node without a farewell, as kill -9 does.
+// crash ends the node without a leave message, as kill -9 does.
 func (n *node) crash() {
 	if n.ended {
 		return

@@ -15,7 +15,7 @@ func (in inputs) addLeaseVoters(obs *cluster.Observation, prev cluster.Observati
 	if rec := obs.Present(); rec != nil {
 		token = rec.Token
 	}
-	if serving := unrecordedServing(obs, in.voices(prev)); serving != "" {
+	if serving := unrecordedServing(obs, in.reports(prev)); serving != "" {
 		token = serving
 	}
 	for _, e := range reachable(in.trusted(obs, prev)) {
@@ -31,9 +31,9 @@ func (in inputs) addLeaseVoters(obs *cluster.Observation, prev cluster.Observati
 // which the store has no record, empty where there is none. The store may be a copy from
 // before it began: what is newest in it is of the past then, also where a node that was
 // away still runs it. A restore that nodes are still to change over to comes after it.
-func unrecordedServing(obs *cluster.Observation, voices []voice) cluster.Token {
-	serving, rec := present(obs, voices), obs.Present()
-	if serving == "" || recorded(obs, serving) || !hasQuorum(serving, voices) {
+func unrecordedServing(obs *cluster.Observation, reports []memberReport) cluster.Token {
+	serving, rec := present(obs, reports), obs.Present()
+	if serving == "" || recorded(obs, serving) || !hasQuorum(serving, reports) {
 		return ""
 	}
 	awaited := func(n cluster.Node) bool { return n.Awaits(rec.Token) }
@@ -59,7 +59,7 @@ func keepsRecord(obs *cluster.Observation, n cluster.Node) bool {
 // these name. All others count in an incarnation only where none of these has a
 // record of it: for an observer that has none, of a cluster without a majority.
 func (in inputs) trusted(obs *cluster.Observation, prev cluster.Observation) []cluster.LeaseVoters {
-	voices := in.voices(prev)
+	reports := in.reports(prev)
 	var list []cluster.LeaseVoters
 	var done []cluster.Token
 	for _, first := range obs.Nodes {
@@ -69,7 +69,7 @@ func (in inputs) trusted(obs *cluster.Observation, prev cluster.Observation) []c
 		}
 		done = append(done, token)
 		believed := map[cluster.NodeName]bool{in.sources.Observer: true}
-		if mine := oneCluster(token, voices); follow(mine) {
+		if mine := oneCluster(token, reports); follow(mine) {
 			for _, m := range informed(mine).Members {
 				believed[m.Name] = true
 			}

@@ -289,7 +289,7 @@ func TestAnotherClusterAtTheRightPlaceIsLeftOut(t *testing.T) {
 		{"one with a quorum of its own", three("t1").node("z", runs("t1", report(9, 9, 3, foreign))), "a b c"},
 		{"one that answers first", newWorld().node("0", runs("t1", report(9, 9, 3, foreign))).
 			node("a", runs("t1", report(1, 1, 3))).node("b", runs("t1", report(2, 1, 3))), "a b"},
-		{"without a quorum, the one with fewer voices", newWorld().node("0", runs("t1", report(9, 0, 3, foreign))).
+		{"without a quorum, the one with fewer reports", newWorld().node("0", runs("t1", report(9, 0, 3, foreign))).
 			node("a", runs("t1", report(1, 0, 3))).node("b", runs("t1", report(2, 0, 3))), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

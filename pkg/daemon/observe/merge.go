@@ -124,15 +124,15 @@ func lastSaid(prev cluster.Observation, name cluster.NodeName) cluster.Node {
 // addMembers settles which incarnation is the present one, takes the member
 // list from its best informed member, and fills in how each member does.
 func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) {
-	voices := in.voices(prev)
-	obs.Token = present(obs, voices)
-	voices = oneCluster(obs.Token, voices)
-	best := informed(voices)
+	reports := in.reports(prev)
+	obs.Token = present(obs, reports)
+	reports = oneCluster(obs.Token, reports)
+	best := informed(reports)
 	if best == nil {
 		return
 	}
 	obs.Leader = best.Leader
-	members := slices.DeleteFunc(slices.Clone(voices), func(v voice) bool { return !v.in(best.Members) })
+	members := slices.DeleteFunc(slices.Clone(reports), func(v memberReport) bool { return !v.in(best.Members) })
 	quorate := follow(members)
 	for _, m := range best.Members {
 		e := in.evidence(obs, members, m, prev)
@@ -163,7 +163,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 
 // downgrade returns the version to which etcd lets the cluster be downgraded, by the
 // word of who has applied most of those that can tell.
-func downgrade(members []voice) (to etcdversion.Version) {
+func downgrade(members []memberReport) (to etcdversion.Version) {
 	applied := uint64(0)
 	for _, v := range members {
 		if r := v.report; r.Version.AtLeast(3, 6) && r.Applied >= applied {
@@ -174,14 +174,14 @@ func downgrade(members []voice) (to etcdversion.Version) {
 }
 
 // evidence collects what is known of one member, now and before.
-func (in inputs) evidence(obs *cluster.Observation, voices []voice, m cluster.Member,
+func (in inputs) evidence(obs *cluster.Observation, reports []memberReport, m cluster.Member,
 	prev cluster.Observation) cluster.Evidence {
 	e := cluster.Evidence{Leader: obs.Leader, At: obs.At}
 	if !prev.At.IsZero() {
 		e.Passed = obs.At.Sub(prev.At)
 	}
-	for i := range voices {
-		r := &voices[i].report
+	for i := range reports {
+		r := &reports[i].report
 		if r.ID == m.ID {
 			e.Report = r
 		}

@@ -334,7 +334,7 @@ func (w *world) mayStartEmpty() *Hold {
 		return w.lost(m)
 	}
 	if w.goal.Phase == "start" && w.cfg.Service.InitSystem != Kubelet {
-		return w.outlived() // the manifest of a static pod is written by this phase
+		return w.overtaken() // the manifest of a static pod is written by this phase
 	}
 	return nil
 }

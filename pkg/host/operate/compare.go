@@ -62,11 +62,11 @@ func (m *Machine) digests(ctx context.Context, voters []cluster.Member) *machine
 	}
 	var c *machine.Comparison
 	for _, rev := range []cluster.Revision{at, 0} {
-		voices, err := m.voices(ctx, voters, rev)
+		digests, err := m.digestsAt(ctx, voters, rev)
 		if err != nil {
 			return &machine.Comparison{Problem: err.Error()}
 		}
-		if c = verdict(voices); c.Problem == "" {
+		if c = verdict(digests); c.Problem == "" {
 			return c
 		}
 	}
@@ -74,9 +74,9 @@ func (m *Machine) digests(ctx context.Context, voters []cluster.Member) *machine
 }
 
 // verdict says what digests of one version say. All have to be of the same history.
-func verdict(voices []cluster.MemberDigest) *machine.Comparison {
-	first := voices[0]
-	for _, v := range voices[1:] {
+func verdict(digests []cluster.MemberDigest) *machine.Comparison {
+	first := digests[0]
+	for _, v := range digests[1:] {
 		if v.Revision != first.Revision || v.CompactRevision != first.CompactRevision {
 			return &machine.Comparison{Problem: fmt.Sprintf("%s has been compacted at revision %d, and %s at %d", first.Name,
 				first.CompactRevision, v.Name, v.CompactRevision)}
@@ -84,15 +84,15 @@ func verdict(voices []cluster.MemberDigest) *machine.Comparison {
 	}
 	// The largest group first: whom it does not hold is unlike.
 	like := first
-	for _, v := range voices {
-		_, unlike := cluster.Compare(len(voices), v, true, voices)
-		if _, fewest := cluster.Compare(len(voices), like, true, voices); len(unlike) < len(fewest) {
+	for _, v := range digests {
+		_, unlike := cluster.Compare(len(digests), v, true, digests)
+		if _, fewest := cluster.Compare(len(digests), like, true, digests); len(unlike) < len(fewest) {
 			like = v
 		}
 	}
 	c := &machine.Comparison{Revision: like.Revision}
-	_, c.Unlike = cluster.Compare(len(voices), like, true, voices)
-	for _, v := range voices {
+	_, c.Unlike = cluster.Compare(len(digests), like, true, digests)
+	for _, v := range digests {
 		if !slices.Contains(c.Unlike, v.Name) {
 			c.Like = append(c.Like, v.Name)
 		}
@@ -116,17 +116,18 @@ func (m *Machine) lowest(ctx context.Context, voters []cluster.Member) (low clus
 	return low, nil
 }
 
-// voices asks the voters for their digests.
-func (m *Machine) voices(ctx context.Context, voters []cluster.Member, at cluster.Revision) ([]cluster.MemberDigest, error) {
-	var voices []cluster.MemberDigest
+// digestsAt asks the voters for their digests.
+func (m *Machine) digestsAt(ctx context.Context, voters []cluster.Member,
+	at cluster.Revision) ([]cluster.MemberDigest, error) {
+	var digests []cluster.MemberDigest
 	for _, v := range voters {
 		d, err := m.digest(ctx, v.ClientURLs[0], at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.Name, err)
 		}
-		voices = append(voices, cluster.MemberDigest{Name: v.Name, Version: v.Version, Digest: d})
+		digests = append(digests, cluster.MemberDigest{Name: v.Name, Version: v.Version, Digest: d})
 	}
-	return voices, nil
+	return digests, nil
 }
 
 func (m *Machine) digest(ctx context.Context, url string, at cluster.Revision) (cluster.Digest, error) {

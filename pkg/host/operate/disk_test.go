@@ -174,7 +174,8 @@ func TestDiscardOnlyTheMember(t *testing.T) {
 	if err := discard(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if !exists(filepath.Join(cfg.Paths.Data, "lost+found", "x")) || len(dataSetAside(cfg)) != 1 || who(dataSetAside(cfg)[0]) != "old" {
+	aside := dataSetAside(cfg)
+	if !exists(filepath.Join(cfg.Paths.Data, "lost+found", "x")) || len(aside) != 1 || who(aside[0]) != "old" {
 		t.Error("more than the member is deleted")
 	}
 }

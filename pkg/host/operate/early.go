@@ -32,7 +32,7 @@ type earlyVote struct {
 const (
 	askInterval     = 20 * time.Millisecond
 	slowAskInterval = 100 * time.Millisecond
-	fastPeriod     = 10 * time.Second
+	fastPeriod      = 10 * time.Second
 	// promotionTimeout is how long the answer to a promotion that was seen may take.
 	promotionTimeout = 2 * time.Second
 )

@@ -59,7 +59,7 @@ func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote mac
 		case time.Since(crashing) > answerTimeout && m.startsDifferently(ctx, goal):
 			return nil
 		case time.Since(crashing) > answerTimeout:
-			if why := m.outlived(ctx, goal); why != nil {
+			if why := m.overtaken(ctx, goal); why != nil {
 				return why
 			}
 			return &CrashError{Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.Log()}
@@ -69,7 +69,7 @@ func (m *Machine) awaitHealth(ctx context.Context, goal machine.Goal, remote mac
 		}
 		err = wait.For(ctx, pause/5)
 		if err != nil || time.Since(grown) > limit {
-			if why := m.outlived(context.WithoutCancel(ctx), goal); why != nil {
+			if why := m.overtaken(context.WithoutCancel(ctx), goal); why != nil {
 				return why
 			}
 			return &UnhealthyError{Limit: limit, Detail: s.Detail, Lines: m.tail(s.LastLines), Log: m.Log()}

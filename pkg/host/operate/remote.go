@@ -143,10 +143,10 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 
 // answers are what the members have said that were asked one by one.
 type answers struct {
-	mu       sync.Mutex
-	versions []etcdversion.Version
-	ids      map[cluster.ClusterID]bool
-	unanswered     map[string]bool // the first URL of each member, and whether it did not answer
+	mu         sync.Mutex
+	versions   []etcdversion.Version
+	ids        map[cluster.ClusterID]bool
+	unanswered map[string]bool // the first URL of each member, and whether it did not answer
 }
 
 func (a *answers) note(url string, r cluster.Report, err error) {

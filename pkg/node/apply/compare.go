@@ -180,27 +180,27 @@ func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
 		return nil
 	}
 	defer p.Close()
-	var voices []cluster.MemberDigest
+	var digests []cluster.MemberDigest
 	at, version := cluster.Revision(0), s.Assigned.Version
 	for _, v := range askOrder(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
 		if v.digest(ctx, p, at) == nil {
-			voices, at = append(voices, v.MemberDigest), v.Revision
+			digests, at = append(digests, v.MemberDigest), v.Revision
 		}
 	}
 	other := func(v cluster.MemberDigest) bool { return v.Version != version }
-	if len(voices) == 0 || slices.ContainsFunc(voices, other) {
+	if len(digests) == 0 || slices.ContainsFunc(digests, other) {
 		return nil
 	}
-	agreement, unlike := cluster.Compare(len(s.Voters), voices[0], true, voices[1:])
+	agreement, unlike := cluster.Compare(len(s.Voters), digests[0], true, digests[1:])
 	if agreement != cluster.Agrees || len(unlike) > 0 {
 		return nil
 	}
 	var names []cluster.NodeName
-	for _, v := range voices {
+	for _, v := range digests {
 		names = append(names, v.Name)
 	}
 	text := fmt.Sprintf("etcd found that its data differs from its peers', and %s agree at revision %d", list(names), at)
-	if err := l.condemn(s, text); err != nil {
+	if err := l.recordDifference(s, text); err != nil {
 		return err
 	}
 	return &DiffersError{text}
@@ -366,13 +366,13 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	// ends, the supervisor goes on trying.
 	_ = l.o.Proc.StopWithin(ctx, 0)
 	// What cannot be written down is found again after the next start.
-	_ = l.condemn(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
+	_ = l.recordDifference(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
 	// The supervisor tells why it does not run.
 	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting)
 	return true
 }
 
-// condemn writes down what is known against the member that s tells of.
-func (l *Local) condemn(s nodestate.State, text string) error {
+// recordDifference writes down what is known against the member that s tells of.
+func (l *Local) recordDifference(s nodestate.State, text string) error {
 	return l.o.State.Update(nodestate.RecordDifference(s, text, refuse("the node now runs another member")))
 }

@@ -73,16 +73,16 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 	if c.remade {
 		return c, nil
 	}
-	var voices []cluster.MemberDigest
+	var digests []cluster.MemberDigest
 	for _, o := range others {
-		// Those that do not have this revision yet are no voices, nor are those that
+		// Those that do not have this revision yet do not count, nor do those that
 		// have compacted it: both are asked again.
 		if o.digest(ctx, p, c.own.Revision) != nil {
 			continue
 		}
 		c.remade = c.remade || o.remade(at)
-		voices = append(voices, o.MemberDigest)
-		c.agreement, c.unlike = cluster.Compare(c.voters, c.own, counts, voices)
+		digests = append(digests, o.MemberDigest)
+		c.agreement, c.unlike = cluster.Compare(c.voters, c.own, counts, digests)
 		if c.agreement == cluster.Agrees || c.agreement == cluster.Differs {
 			break
 		}

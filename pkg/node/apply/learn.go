@@ -12,16 +12,16 @@ import (
 // far as it is on the disk. One that hangs is not waited for.
 func (l *Local) learn(ctx context.Context, f facts, r *cluster.Report) cluster.Node {
 	n := f.node
-	lesson := nodestate.Learn(f.state, nodestate.Seen{
+	learned := nodestate.Learn(f.state, nodestate.Seen{
 		Disk: n.Disk, Begun: f.begun, Report: r, AsksForCluster: n.NewCluster,
 	})
-	if lesson.Empty() || !l.remembering.TryLock() {
+	if learned.Empty() || !l.remembering.TryLock() {
 		return n
 	}
 	done := make(chan bool, 1)
 	go func() {
 		defer l.remembering.Unlock()
-		done <- l.write(lesson)
+		done <- l.write(learned)
 	}()
 	timer := time.NewTimer(l.o.diskTimeout)
 	defer timer.Stop()
@@ -35,23 +35,23 @@ func (l *Local) learn(ctx context.Context, f facts, r *cluster.Report) cluster.N
 	case <-ctx.Done():
 		return n
 	}
-	if lesson.Fulfilled != "" {
+	if learned.Fulfilled != "" {
 		n.Prepared = l.o.State.State().Prepared
 	}
-	if lesson.Recognized != nil {
-		n.Disk.MemberID, n.Revision = lesson.Recognized.ID, lesson.Mark
+	if learned.Recognized != nil {
+		n.Disk.MemberID, n.Revision = learned.Recognized.ID, learned.Mark
 	}
 	return n
 }
 
-// write puts a lesson on the disk, and reports whether it is there.
-func (l *Local) write(lesson nodestate.Learned) bool {
-	if lesson.Changes() {
-		if err := l.o.State.Update(lesson.Transition()); err != nil {
+// write puts what was learned on the disk, and reports whether it is there.
+func (l *Local) write(learned nodestate.Learned) bool {
+	if learned.Changes() {
+		if err := l.o.State.Update(learned.Transition()); err != nil {
 			return false
 		}
 	}
-	if lesson.HasCluster {
+	if learned.HasCluster {
 		// What cannot be removed asks for nothing as long as there is data.
 		_ = nodestate.HasCluster(l.o.DataDir)
 	}

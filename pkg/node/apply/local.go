@@ -129,7 +129,7 @@ type Local struct {
 	fetches   fetches
 	stager    stager
 	comparer  comparer
-	settler   changeWatcher
+	changes   changeWatcher
 	late      changeWatcher
 	links     linkWatch
 	// lacking says that the member could not be started for want of binaries.
@@ -191,7 +191,7 @@ func (l *Local) Close(ctx context.Context) error {
 	}
 	defer l.leave()
 	l.stager.end(ctx)
-	l.settler.end(ctx)
+	l.changes.end(ctx)
 	l.late.end(ctx)
 	l.comparer.end(ctx)
 	l.hazards.wait(ctx)

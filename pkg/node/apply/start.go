@@ -183,7 +183,7 @@ func (l *Local) mayStart(op *plan.MemberStart, s nodestate.State) error {
 // run starts the process that the state file asks for, and compares its data with
 // that of the others; one that runs with the same configuration is left alone.
 func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
-	l.settler.end(ctx)
+	l.changes.end(ctx)
 	err := l.rerun(ctx, s, initial)
 	l.watchChange(ctx, s)
 	return err

@@ -86,7 +86,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 	}
 	crashpoint.Hit("member-change-version.before-signal")
 	s = l.o.State.State()
-	l.settler.end(ctx)
+	l.changes.end(ctx)
 	l.comparer.end(ctx)
 	if err := l.o.Proc.StopWithin(ctx, stopTimeout); err != nil {
 		l.watchChange(ctx, s) // it goes on when the process has ended
@@ -216,10 +216,10 @@ func (l *Local) isVersion(ctx context.Context, v etcdversion.Version) error {
 	return nil
 }
 
-// othersTime is how long the other voters have to serve, othersAgain the pause between two
+// othersTime is how long the other voters have to serve, othersInterval the pause between two
 // questions.
 const (
-	othersTime  = 5 * time.Second
+	othersTime     = 5 * time.Second
 	othersInterval = 200 * time.Millisecond
 )
 

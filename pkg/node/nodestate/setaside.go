@@ -176,7 +176,7 @@ func (e *SetAsideError) Error() string {
 // Discard deletes one directory of data-trashcan/, which was set aside at the
 // time at, and the key pairs of its incarnation if the node has no other data of
 // it. A name that is gone already is no error; one that was set aside at another
-// time is an [*AsideError].
+// time is an [*SetAsideError].
 func Discard(dir, name string, at time.Time) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return fmt.Errorf("discard set-aside data: %q is not the name of one directory", name)

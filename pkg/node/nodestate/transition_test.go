@@ -251,7 +251,7 @@ func TestTransitions(t *testing.T) {
 			nil,
 			false,
 		},
-		"condemn": {
+		"record a difference": {
 			nil,
 			RecordDifference(running(), "why", other),
 			func(s *State) {
@@ -259,13 +259,13 @@ func TestTransitions(t *testing.T) {
 			},
 			false,
 		},
-		"condemn another": {
+		"record a difference another": {
 			nil,
 			RecordDifference(State{Assigned: &cluster.Assigned{Token: "t1"}, MemberID: 7}, "why", other),
 			nil,
 			true,
 		},
-		"condemn, evicted": {evicted, RecordDifference(running(), "why", other), nil, true},
+		"record a difference, evicted": {evicted, RecordDifference(running(), "why", other), nil, true},
 		"spec": {
 			nil,
 			Wanted(cluster.Spec{MemberCount: 5}),

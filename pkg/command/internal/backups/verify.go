@@ -41,7 +41,7 @@ Exits with 0 if all are whole, and with 1 if one is damaged or could not be read
 type verify struct {
 	*reader
 	latest, all, objectOnly bool
-	condemn                 bool
+	declareDamaged          bool
 	out                     *cli.Output
 }
 
@@ -58,7 +58,7 @@ func newVerify(o Options) *cobra.Command {
 	f.BoolVar(&v.latest, "latest", false, "the newest backup in the store")
 	f.BoolVar(&v.all, "all", false, "all backups in the store, newest first")
 	f.BoolVar(&v.objectOnly, "object-only", false, "compare only the digest of the stored object; needs no key")
-	f.BoolVar(&v.condemn, "declare-damaged", false,
+	f.BoolVar(&v.declareDamaged, "declare-damaged", false,
 		"declare a backup that is found damaged to be damaged for all daemons")
 	v.addFlags(f)
 	v.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
@@ -143,7 +143,7 @@ func (v *verify) one(cmd *cobra.Command, from source) verdict {
 	p := newStages(cmd)
 	defer p.end()
 	o := v.drillOptions(cmd, p)
-	o.MarkDamaged = v.condemn
+	o.MarkDamaged = v.declareDamaged
 	d := verdict{Result: whole}
 	switch {
 	case from.file != "":

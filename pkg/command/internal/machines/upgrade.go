@@ -29,7 +29,7 @@ type hazardLine struct {
 	// Before are the minor versions that do not stand it.
 	Before []string `json:"before"`
 	// Fix is what to do about it, empty where it is absent.
-	Fix string `json:"cure,omitempty"`
+	Fix string `json:"fix,omitempty"`
 }
 
 // steps are the changes that data can stand in the way of.
@@ -40,7 +40,7 @@ func newUpgradeCheck() *cobra.Command {
 		Use: "check", Short: "check the member's data for what the next minor version does not tolerate",
 		Long: `check searches this machine's data directory for what the next minor version of etcd does not tolerate: keys of
 the v2 store, members that only the database knows, and old entries in the log. Each of these is present, proved
-absent, or unknown, and is printed with its cure. It changes nothing, whether etcd runs or not. The same check
+absent, or unknown, and is printed with what to do about it. It changes nothing, whether etcd runs or not. The same check
 is made before every upgrade: by join and init before they install a new minor version, and by etcd-manager
 before a member changes its version.
 

@@ -6,9 +6,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// A voice is one member's report with its node, and the incarnation that this
+// A memberReport is one member's report with its node, and the incarnation that this
 // runs.
-type voice struct {
+type memberReport struct {
 	node   cluster.NodeName
 	token  cluster.Token
 	report cluster.Report
@@ -16,16 +16,16 @@ type voice struct {
 	known bool
 }
 
-func (in inputs) voices(prev cluster.Observation) []voice {
-	var list []voice
+func (in inputs) reports(prev cluster.Observation) []memberReport {
+	var list []memberReport
 	for _, a := range in.nodes {
 		if a.err == nil && a.answer.Report != nil && a.answer.Node.Assigned != nil {
-			list = append(list, voice{node: a.peer.Name, token: a.answer.Node.Assigned.Token, report: *a.answer.Report})
+			list = append(list, memberReport{node: a.peer.Name, token: a.answer.Node.Assigned.Token, report: *a.answer.Report})
 		}
 	}
 	for _, p := range in.probes {
 		if p.err == nil && p.report.ID == p.member.ID {
-			list = append(list, voice{node: p.member.Name, token: prev.Token, report: p.report})
+			list = append(list, memberReport{node: p.member.Name, token: prev.Token, report: p.report})
 		}
 	}
 	for i := range list {
@@ -35,9 +35,9 @@ func (in inputs) voices(prev cluster.Observation) []voice {
 	return list
 }
 
-// in reports whether the list has the voice's member, on its node. A member is
+// in reports whether the list has the report's member, on its node. A member is
 // named after its node as soon as it has started.
-func (v voice) in(list []cluster.Member) bool {
+func (v memberReport) in(list []cluster.Member) bool {
 	return slices.ContainsFunc(list, func(m cluster.Member) bool {
 		return m.ID == v.report.ID && (m.Name == v.node || m.Name == "" || v.node == "")
 	})
@@ -47,15 +47,15 @@ func (v voice) in(list []cluster.Member) bool {
 // that a majority of its voters follow wins, unless a later one was restored;
 // then that of the newest record in the store, without those of restores that
 // never began; then that of the lease voters' record; then any that a node runs.
-func present(obs *cluster.Observation, voices []voice) cluster.Token {
+func present(obs *cluster.Observation, reports []memberReport) cluster.Token {
 	var recorded cluster.Token
 	if rec := obs.Present(); rec != nil {
 		recorded = rec.Token
 	}
 	var quorate []cluster.Token
-	for _, v := range voices {
+	for _, v := range reports {
 		// The record of a restore ends what ran before, also where it still runs.
-		if hasQuorum(v.token, voices) && !slices.Contains(quorate, v.token) && !obs.Ended(v.token) {
+		if hasQuorum(v.token, reports) && !slices.Contains(quorate, v.token) && !obs.Ended(v.token) {
 			quorate = append(quorate, v.token)
 		}
 	}
@@ -78,22 +78,24 @@ func present(obs *cluster.Observation, voices []voice) cluster.Token {
 	return ""
 }
 
-// oneCluster returns the voices of an incarnation that are of one etcd cluster:
-// the one with a quorum, else the one with most voices. Others answer at the
+// oneCluster returns the reports of an incarnation that are of one etcd cluster:
+// the one with a quorum, else the one of which most answer. Others answer at the
 // wrong place.
-func oneCluster(token cluster.Token, voices []voice) []voice {
+func oneCluster(token cluster.Token, reports []memberReport) []memberReport {
 	// As a rule there is only one.
-	other := func(v voice) bool { return v.token != token || v.report.ClusterID != voices[0].report.ClusterID }
-	if !slices.ContainsFunc(voices, other) {
-		return voices
+	other := func(v memberReport) bool {
+		return v.token != token || v.report.ClusterID != reports[0].report.ClusterID
 	}
-	var best []voice
-	for _, v := range voices {
+	if !slices.ContainsFunc(reports, other) {
+		return reports
+	}
+	var best []memberReport
+	for _, v := range reports {
 		if v.token != token {
 			continue
 		}
-		var mine []voice
-		for _, o := range voices {
+		var mine []memberReport
+		for _, o := range reports {
 			if o.token == token && o.report.ClusterID == v.report.ClusterID {
 				mine = append(mine, o)
 			}
@@ -106,10 +108,12 @@ func oneCluster(token cluster.Token, voices []voice) []voice {
 	return best
 }
 
-func hasQuorum(token cluster.Token, voices []voice) bool { return follow(oneCluster(token, voices)) }
+func hasQuorum(token cluster.Token, reports []memberReport) bool {
+	return follow(oneCluster(token, reports))
+}
 
 // follow reports whether a majority of the voters follow one leader.
-func follow(mine []voice) bool {
+func follow(mine []memberReport) bool {
 	best := informed(mine)
 	if best == nil || best.Leader == 0 {
 		return false
@@ -121,7 +125,7 @@ func follow(mine []voice) bool {
 		}
 		voters++
 		own := []cluster.Member{m}
-		if slices.ContainsFunc(mine, func(v voice) bool { return v.in(own) && v.report.Leader == best.Leader }) {
+		if slices.ContainsFunc(mine, func(v memberReport) bool { return v.in(own) && v.report.Leader == best.Leader }) {
 			following++
 		}
 	}
@@ -134,9 +138,9 @@ func follow(mine []voice) bool {
 // Everybody with a certificate may say that it has a member. So one is believed
 // that more than half of those who tell a list have in it; where there is none
 // (many are away) one that was a member before, or the observer's own.
-func informed(voices []voice) *cluster.Report {
-	var telling, trusted []voice
-	for _, v := range voices {
+func informed(reports []memberReport) *cluster.Report {
+	var telling, trusted []memberReport
+	for _, v := range reports {
 		if len(v.report.Members) > 0 {
 			telling = append(telling, v)
 		}
@@ -153,7 +157,7 @@ func informed(voices []voice) *cluster.Report {
 		}
 	}
 	if len(trusted) == 0 {
-		trusted = slices.DeleteFunc(slices.Clone(telling), func(v voice) bool { return !v.known })
+		trusted = slices.DeleteFunc(slices.Clone(telling), func(v memberReport) bool { return !v.known })
 	}
 	if len(trusted) == 0 {
 		trusted = telling

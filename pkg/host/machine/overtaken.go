@@ -10,12 +10,12 @@ import (
 // Overtaken holds a member whose first start fails because the cluster's members have
 // changed after it was configured.
 func Overtaken(goal Goal, cfg Config, obs Observation) *Hold {
-	return (&world{goal: goal, cfg: cfg, obs: obs}).outlived()
+	return (&world{goal: goal, cfg: cfg, obs: obs}).overtaken()
 }
 
-// outlived compares what etcd is told with the cluster's list: it does not begin with
+// overtaken compares what etcd is told with the cluster's list: it does not begin with
 // another number of members, or with other URLs.
-func (w *world) outlived() *Hold {
+func (w *world) overtaken() *Hold {
 	told := parseInitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"])
 	if len(told) == 0 || !w.obs.Remote.Answered || w.obs.Data.State == cluster.DiskData {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// outlived holds a phase of its own that waits for an etcd which cannot start any more.
+// overtaken holds a phase of its own that waits for an etcd which cannot start any more.
 // It returns an error, or nil.
-func (m *Machine) outlived(ctx context.Context, goal machine.Goal) error {
+func (m *Machine) overtaken(ctx context.Context, goal machine.Goal) error {
 	if goal.Action != machine.Join || goal.Phase == "" {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (l *Local) watchChange(ctx context.Context, s nodestate.State) {
 	if c := s.Changing(); c == nil || c.Back {
 		return
 	}
-	l.settler.begin(ctx, func(ctx context.Context) {
+	l.changes.begin(ctx, func(ctx context.Context) {
 		since := time.Now()
 		for ctx.Err() == nil && l.unsettled(ctx, &since) {
 			_ = wait.For(ctx, changeInterval)
