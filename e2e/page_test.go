@@ -223,7 +223,7 @@ func TestDashboard(t *testing.T) {
 	}
 	if out, err := c.Program("etcdadm", append([]string{"dashboard", nodes}, pair...)...); err == nil ||
 		!strings.Contains(err.Error(), "--metrics-port") {
-		t.Errorf("without a port: %s, %v", out, err)
+		t.Errorf("without a port, and daemons that have not the default one: %s, %v", out, err)
 	}
 	pair = append(pair, metrics, "--listen=0.0.0.0:0")
 	if out, err := c.Program("etcdadm", append([]string{"dashboard", nodes}, pair...)...); err == nil ||

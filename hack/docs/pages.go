@@ -24,6 +24,7 @@ var pages = []page{
 	{"docs/exit-codes.md", exitCodes},
 	{"docs/holds.md", holds},
 	{"docs/versions.md", versions},
+	{"docs/metrics.md", metrics},
 }
 
 // write brings the pages up to date.

@@ -146,6 +146,7 @@ var allowances = []Allowance{
 	{"hack", "pkg/host/machine", "the page of phases, checks and holds is made from them"},
 	{"hack", "pkg/cluster/plan", "the pages of the operations and holds are made from them"},
 	{"hack", "pkg/cli", "the page of exit codes is made from their table"},
+	{"hack", "pkg/daemon", "the page of metrics is made from those that a daemon serves"},
 	{"hack/dist", "pkg/cli", "manual pages name the version that is built"},
 	{"hack/dist", "images", "archives, packages and images have the same licenses"},
 	{"hack/dist", "pkg/command", "packages have manual pages and completions, which are made from the commands"},

@@ -6,16 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -231,41 +227,22 @@ func TestTheKindOfEveryOperationIsKnown(t *testing.T) {
 	}
 }
 
-var described = regexp.MustCompile(`fqName: "(etcdadm_\w+)", help: "([^"]*)", .*variableLabels: \{([^}]*)\}`)
-
-// The page names each metric with its labels and what it means, and no other.
-func TestThePageHasEachMetric(t *testing.T) {
-	text, err := os.ReadFile("../../docs/metrics.md")
+// Each metric is told of with its labels, and those of the cluster apart.
+func TestMetricDocs(t *testing.T) {
+	docs := map[string]MetricDoc{}
+	for _, d := range MetricDocs() {
+		if docs[d.Name] = d; d.Cluster != strings.Contains(d.Help, "Served by the coordinator") {
+			t.Errorf("%+v", d)
+		}
+	}
+	if d := docs["etcdadm_members"]; strings.Join(d.Labels, " ") != "role healthy" || !d.Cluster {
+		t.Errorf("%+v", d)
+	}
+	families, err := newMetrics(quiet()).registry.Gather()
 	must(t, err)
-	var rows []string
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "| `etcdadm_") {
-			rows = append(rows, strings.TrimSpace(line))
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "etcdadm_") && docs[f.GetName()].Help != f.GetHelp() {
+			t.Errorf("%s is not told of", f.GetName())
 		}
-	}
-	descs := make(chan *prometheus.Desc)
-	go func() {
-		defer close(descs)
-		newMetrics(quiet()).registry.Describe(descs)
-	}()
-	for d := range descs {
-		m := described.FindStringSubmatch(d.String())
-		if m == nil {
-			continue // of Go, or of the process
-		}
-		name := m[1]
-		if m[3] != "" {
-			name += "{" + m[3] + "}"
-		}
-		row := "| `" + name + "` | " + m[2] + " |"
-		i := slices.Index(rows, row)
-		if i < 0 {
-			t.Errorf("docs/metrics.md lacks the row\n%s", row)
-			continue
-		}
-		rows = slices.Delete(rows, i, i+1)
-	}
-	for _, row := range rows {
-		t.Errorf("docs/metrics.md has a row that is of no metric:\n%s", row)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/dashboard"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 )
 
@@ -37,7 +38,7 @@ The URL has a secret in it, and works on this machine only; through ssh -L also 
 	}
 	cmd.Flags().StringVar(&f.listen, "listen", "127.0.0.1:0", "loopback `address` and port of the page; port 0 for a free one")
 	cmd.Flags().Uint16Var(&f.port, "metrics-port", 0,
-		"the daemons' --etcd-manager-metrics-port (default: that of the daemon on this machine)")
+		"the daemons' --etcd-manager-metrics-port (default: that of the daemon on this machine, or the daemons' default)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.dashboard(cmd, f) }
 	return cmd
 }
@@ -69,7 +70,7 @@ func (t *tool) dashboard(cmd *cobra.Command, f dashboardFlags) error {
 	}
 	if err := t.checkPage(cmd.Context(), p); err != nil {
 		return cli.WithHint(fmt.Errorf("no daemon serves its status page: %w", err),
-			"start the daemons with --etcd-manager-metrics-port=PORT, and give it as --metrics-port")
+			"where the daemons have --etcd-manager-metrics-port, give it as --metrics-port")
 	}
 	l, err := net.Listen("tcp", f.listen)
 	if err != nil {
@@ -105,12 +106,6 @@ func (t *tool) targets(cmd *cobra.Command, port uint16) (list []dashboard.Target
 			port = uint16(n)
 		}
 	}
-	if port == 0 {
-		return nil, &cli.UsageError{
-			Text: "the port of the daemons' status page is not known",
-			Next: "give --metrics-port: it is --etcd-manager-metrics-port of the daemons, which have none by default",
-		}
-	}
 	var nodes []cluster.Node
 	err = t.run(cmd, func(ctx context.Context, c Cluster) error {
 		_, obs, err := c.Observe(ctx)
@@ -130,8 +125,8 @@ func (t *tool) targets(cmd *cobra.Command, port uint16) (list []dashboard.Target
 		return 0
 	})
 	for _, n := range nodes {
-		host, _, err := net.SplitHostPort(n.Address)
-		at := dashboard.Target{Name: n.Name, Address: net.JoinHostPort(host, strconv.Itoa(int(port)))}
+		address, err := pageAddress(n.Address, port)
+		at := dashboard.Target{Name: n.Name, Address: address}
 		if err == nil && (len(list) == 0 || list[0].Address != at.Address) {
 			list = append(list, at)
 		}
@@ -140,4 +135,17 @@ func (t *tool) targets(cmd *cobra.Command, port uint16) (list []dashboard.Target
 		return nil, fmt.Errorf("no daemon is known")
 	}
 	return list, nil
+}
+
+// pageAddress is where the page of a daemon is: at port, or at the default one for 0.
+func pageAddress(node string, port uint16) (string, error) {
+	host, text, err := net.SplitHostPort(node)
+	if err != nil {
+		return "", err
+	}
+	at := int(port)
+	if grpc, err := strconv.Atoi(text); err == nil && at == 0 {
+		at = daemon.DefaultMetricsPort(grpc)
+	}
+	return net.JoinHostPort(host, strconv.Itoa(at)), nil
 }

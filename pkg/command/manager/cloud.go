@@ -186,8 +186,14 @@ func (f *flags) serveWaiting(c *daemon.Config, why *atomic.Value) (stop func(), 
 	// Without either it is every address: the cloud has not said yet which is
 	// this machine's.
 	host := cmp.Or(c.MetricsAddress, c.Address)
+	if host == "" && !f.metricsGiven() {
+		host = "127.0.0.1"
+	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(c.MetricsPort)))
-	if err != nil {
+	switch {
+	case err != nil && !f.metricsGiven():
+		return func() {}, nil // nobody has asked for it
+	case err != nil:
 		return nil, fmt.Errorf("--etcd-manager-metrics-port: %w", err)
 	}
 	s := &http.Server{

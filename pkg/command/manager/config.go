@@ -31,7 +31,7 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		PeerURLs: list(f.peerURLs), ClientURLs: list(f.clientURLs), QuarantineURLs: list(f.quarantineURLs),
 		MetricsURLs: list(f.metricsURLs),
 		PKIDir:      f.pkiDir, Insecure: f.insecure, EtcdInsecure: f.etcdInsecure,
-		Seeds: f.seeds, Multicast: f.multicast, MetricsPort: f.metricsPort, MetricsAddress: f.metricsAddress,
+		Seeds: f.seeds, Multicast: f.multicast,
 		EtcdDirs: append(f.etcdDirs, filepath.SplitList(env(etcdbin.DirVariable))...),
 		Release:  f.etcdRelease, ReleaseDigests: f.etcdReleaseDigests,
 		UserEnv: etcdconf.User(environ),
@@ -40,6 +40,7 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 			BackupFresh: f.backupFresh,
 		},
 	}
+	c.MetricsPort, c.MetricsAddress = f.metrics()
 	if c.DNSSuffix = strings.Trim(f.dnsSuffix, "."); c.DNSSuffix != "" {
 		c.HostsFile = f.hostsFile
 	}
@@ -77,6 +78,19 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 		}
 	}
 	return c, c.Validate()
+}
+
+// metrics chooses the port of the metrics where no flag does. In a container nobody but the
+// machine's own probes and agents has been told of it: kops' firewalls let workers, and what
+// runs on them, to all ports that they do not know.
+func (f *flags) metrics() (port int, address string) {
+	switch {
+	case f.metricsGiven():
+		return f.metricsPort, f.metricsAddress
+	case f.containerized && f.metricsAddress == "":
+		return daemon.DefaultMetricsPort(f.grpcPort), "127.0.0.1"
+	}
+	return daemon.DefaultMetricsPort(f.grpcPort), f.metricsAddress
 }
 
 // logsToFile says whether etcd's log goes to a file. In a container its place is the

@@ -39,6 +39,8 @@ type flags struct {
 	backupFresh                                 time.Duration
 	backups                                     backupFlags
 	verbosity                                   *int
+	// metricsGiven says whether --etcd-manager-metrics-port was given.
+	metricsGiven func() bool
 	// mounting is what a test does instead of mounting a volume, nil otherwise.
 	mounting func(volumes.Host, volumes.Volume) (string, error)
 }
@@ -102,9 +104,12 @@ func (f *flags) add(fs *pflag.FlagSet) {
 // addTelling adds the flags of what the daemon and etcd tell of themselves.
 func (f *flags) addTelling(fs *pflag.FlagSet) {
 	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
-	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0, "port for /metrics, /healthz and /readyz; 0 for none")
+	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0,
+		"port for /metrics, /healthz, /readyz and the status page; 0 for none (default: --grpc-port and 81 more, as 8081)")
+	f.metricsGiven = func() bool { return fs.Changed("etcd-manager-metrics-port") }
 	fs.StringVar(&f.metricsAddress, "etcd-manager-metrics-address", "",
-		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1)")
+		"IP address of that port, 0.0.0.0 for all (default: that of --address, and 127.0.0.1; that alone where the port is "+
+			"the default one, with --containerized)")
 	fs.StringVar(&f.etcdLog, "etcd-log", "",
 		"`where` etcd's log goes: file (etcd.log in the data directory; etcd's errors are in this program's output, too) or "+
 			"output (all of it is; default with --containerized)")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -182,6 +183,24 @@ func TestOneDashIsEnough(t *testing.T) {
 	}
 }
 
+// All daemons of a machine of kops have metrics of their own, for that machine alone, at
+// ports that nobody else has.
+func TestMetricsWithKops(t *testing.T) {
+	taken := []string{"3988", "3990", "3993", "3994", "3995", "2380", "2381", "2382", "2383", "2384", "4001", "4002",
+		"4003", "4004", "4005", "3992", "3989", "3998", "3999", "4000", "3996", "3997", "3991", "4006"}
+	for _, grpc := range []string{"3996", "3997", "3991", "4006"} {
+		c := with(t, "--grpc-port="+grpc, "--address=10.0.0.1", "--containerized=true")
+		at := strings.Join(c.ListenMetrics(), " ")
+		host, port, err := net.SplitHostPort(at)
+		if err != nil || host != "127.0.0.1" || slices.Contains(taken, port) {
+			t.Errorf("the daemon at %s has its metrics at %s, %v", grpc, at, err)
+		}
+		taken = append(taken, port)
+	}
+	c := with(t, "--etcd-manager-metrics-port=2391", "--address=10.0.0.1", "--containerized=true")
+	equal(t, "metrics that were asked for", strings.Join(c.ListenMetrics(), " "), "10.0.0.1:2391 127.0.0.1:2391")
+}
+
 func TestDefaults(t *testing.T) {
 	c := with(t)
 	equal(t, "address", c.Address, "127.0.0.1")
@@ -192,6 +211,8 @@ func TestDefaults(t *testing.T) {
 	equal(t, "backup interval", c.Policy.BackupInterval.String(), "15m0s")
 	equal(t, "hourly retention", c.Policy.HourlyRetention, 0) // the policy's default
 	equal(t, "static", c.Static == nil, true)
+	equal(t, "metrics", strings.Join(c.ListenMetrics(), " "), "127.0.0.1:8081")
+	equal(t, "no metrics", with(t, "--etcd-manager-metrics-port=0").MetricsPort, 0)
 	equal(t, "log of etcd", c.EtcdLog != nil, true)
 	equal(t, "log of etcd in a file", c.EtcdLogFile, true)
 	equal(t, "its log in a container", with(t, "--containerized").EtcdLogFile, false)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
 // Settings are what a daemon's command line says of how to reach it, and its etcd.
@@ -39,7 +40,7 @@ var defaults = map[string][2]string{
 	"address":     {"127.0.0.1", ""},
 	"grpc-port":   {"8000", "8000"},
 
-	"etcd-manager-metrics-port": {"0", "0"},
+	"etcd-manager-metrics-port": {"0", "0"}, // only if it is given, see settingsOf
 }
 
 // Settings reads the daemon's command line again.
@@ -87,6 +88,12 @@ func settingsOf(argv []string) (s Settings, err error) {
 	for flag, to := range map[string]*int{"grpc-port": &s.GRPCPort, "etcd-manager-metrics-port": &s.MetricsPort} {
 		if *to, err = strconv.Atoi(of(flag)); err != nil {
 			return s, fmt.Errorf("the daemon's --%s: %w", flag, err)
+		}
+	}
+	if value(argv, "etcd-manager-metrics-port") == "" {
+		s.MetricsPort = daemon.DefaultMetricsPort(s.GRPCPort)
+		if isSet(argv, "containerized") && s.MetricsAddress == "" {
+			s.MetricsAddress = "127.0.0.1"
 		}
 	}
 	s.ClientURLs = strings.Split(of("client-urls"), ",")

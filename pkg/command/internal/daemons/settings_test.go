@@ -17,7 +17,7 @@ import (
 func TestSettings(t *testing.T) {
 	for line, want := range map[string]Settings{
 		"etcd-manager --backup-store=/b": {
-			Address: "127.0.0.1", GRPCPort: 8000, PKIDir: "/etc/kubernetes/pki/etcd-manager",
+			Address: "127.0.0.1", GRPCPort: 8000, MetricsPort: 8081, PKIDir: "/etc/kubernetes/pki/etcd-manager",
 			ClientURLs: []string{"https://__address__:4001"},
 		},
 		"etcd-manager --backup-store=/b -address 10.0.0.1 --grpc-port=1 --etcd-manager-metrics-port 2 --insecure " +
@@ -25,7 +25,11 @@ func TestSettings(t *testing.T) {
 			Address: "10.0.0.1", GRPCPort: 1, MetricsPort: 2, MetricsAddress: "::", Insecure: true, PKIDir: "/p",
 			EtcdDirs: []string{"/a", "/b"}, ClientURLs: []string{"https://a:1", "https://b:2"},
 		},
-		"etcdadm auto /s --bind-address=10.0.0.2 --client-port=5": {
+		"etcd-manager --backup-store=/b --grpc-port=3996 --containerized=true": {
+			Address: "127.0.0.1", GRPCPort: 3996, MetricsPort: 4077, MetricsAddress: "127.0.0.1",
+			PKIDir: "/etc/kubernetes/pki/etcd-manager", ClientURLs: []string{"https://__address__:4001"},
+		},
+		"etcdadm auto /s --bind-address=10.0.0.2 --client-port=5 --etcd-manager-metrics-port=0": {
 			Address: "10.0.0.2", GRPCPort: 8000, PKIDir: "/etc/etcd-manager/pki", ClientURLs: []string{"https://__address__:5"},
 		},
 	} {
