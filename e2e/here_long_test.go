@@ -48,7 +48,7 @@ func TestCommandsOnADaemonsMachineNeedNoFlag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := aMachine(t, c, "etcd='"+bin.Dir+"'\n"+daemon+`
+	out := aMachine(t, c, "etcd='"+bin.Dir+"'\nstore='"+c.Store+"'\n"+daemon+`
 n=0
 until etcdadm status --check >status.txt 2>status.err; do
   n=$((n+1)); [ $n -lt 360 ] || { cat status.err daemon.log; exit 1; }; sleep 0.5
@@ -76,8 +76,17 @@ etcdadm kubeadm config --kubernetes-version=1.34.1
 etcdadm kubeadm bundle --out=- >bundle.tar.gz
 tar tzf bundle.tar.gz
 etcdadm certs person bob --out-dir=bob
-kill $daemon; wait
+etcd-manager-ctl status
+kill -9 $daemon; wait || true
+echo dead:
+etcd-manager-ctl --backup-store="$store" status --check 2>&1 || echo "code $?"
+etcd-manager-ctl --backup-store="$store" plan 2>&1 || echo "code $?"
 `)
+	alive, dead, _ := strings.Cut(out, "\ndead:\n")
+	if strings.Contains(alive, "STALE") || strings.Count(dead, "code 9") != 2 ||
+		!regexp.MustCompile(`(?m)^state +unknown; STALE: `).MatchString(dead) {
+		t.Errorf("the dead cluster is not STALE, or the living one is:\n%s", out)
+	}
 	for _, want := range []string{
 		"health       healthy", "the daemon on this machine is asked (process", "# the cluster is as the spec says",
 		`"kind": "ClusterObservation"`, "the etcd of the daemon on this machine is asked", "there are no alarms",

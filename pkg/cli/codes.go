@@ -50,8 +50,9 @@ var codes = []Code{
 	{7, KindRefused, "Not permitted: a certificate was not accepted, somebody else holds the coordinator's lease, " +
 		"the store is of no cluster, or a safeguard needs --force."},
 	{8, KindDegraded, "status --check: a majority of the voters serves, and something is wrong. The message says what."},
-	{9, KindUnknown, "The state of the cluster is unknown: no daemon answers, the store is of no cluster or, with status " +
-		"--check, no member answers, no report was found, or only one that is too old."},
+	{9, KindUnknown, "The state of the cluster is unknown: no daemon answers, the store is of no cluster, what " +
+		"etcd-manager-ctl plan and explain go by is STALE or, with status --check, no member answers, no report was found, " +
+		"or only one that is STALE."},
 	{130, KindInterrupted, "A signal ended it early. What it had begun may or may not be done; to run it " +
 		"again is safe."},
 }

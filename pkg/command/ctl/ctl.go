@@ -1,5 +1,5 @@
 // Package ctl is the command line of etcd-manager-ctl: it reads and writes the
-// control store, and never talks to a daemon or to etcd.
+// control store, and never talks to etcd; of the daemons it only finds out whether they are there.
 //
 // The commands get, configure-cluster, list-backups, list-commands and
 // delete-command have the names, flags and output of the existing tool, so that
@@ -41,8 +41,11 @@ type tool struct {
 	old string
 
 	timeout time.Duration
-	out     *cli.Output
-	now     func() time.Time
+	// publishedOnly is --published.
+	publishedOnly bool
+
+	out *cli.Output
+	now func() time.Time
 
 	// memberCount and etcdVersion are configure-cluster's. They may stand before
 	// the command, as in the existing tool, and so belong to all.

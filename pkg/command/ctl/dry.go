@@ -25,10 +25,11 @@ import (
 // what the coordinator published last.
 func (t *tool) dryRestore(ctx context.Context, cmd *cobra.Command, s *store.Store, spec store.SpecFile,
 	r cluster.Request) error {
-	report, err := t.need(ctx, cmd, s)
+	st, err := t.need(ctx, cmd, s)
 	if err != nil {
 		return err
 	}
+	report := *st.Report
 	report.Spec = spec.Over(report.Spec)
 	r.Name = "dry-run"
 	src, err := fleet.Source(ctx, s, r, backup.FetchOptions{})

@@ -1,12 +1,14 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +21,11 @@ import (
 
 func (t *tool) observeCommands() []*cobra.Command {
 	return []*cobra.Command{
-		t.statusCommand(), t.topCommand(),
-		{
+		t.addPublished(t.statusCommand()), t.addPublished(t.topCommand()),
+		t.addPublished(&cobra.Command{
 			Use: "explain [REASON]", Short: "explain what holds the coordinator back, or one hold", GroupID: "show",
+			Long: `explain says what the holds that the coordinator published last mean, and what to do, or what one hold means. It
+ends with 9 where what was published is STALE.`,
 			Args: cobra.MaximumNArgs(1), ValidArgs: reasons(),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				if len(args) == 1 {
@@ -29,19 +33,19 @@ func (t *tool) observeCommands() []*cobra.Command {
 				}
 				return t.run(t.explain)(cmd, args)
 			},
-		},
-		{
+		}),
+		t.addPublished(&cobra.Command{
 			Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "show",
 			Long: `plan prints the steps that lead from the status that the coordinator published last to the spec in the store,
-as etcdadm command lines, and what holds them back as comments.`,
+as etcdadm command lines, and what holds them back as comments. It ends with 9 where what was published is STALE.`,
 			Args: cobra.NoArgs, RunE: t.run(t.plan),
-		},
+		}),
 		t.historyCommand(),
 	}
 }
 
 // published reads what the coordinator published, with its raw text. The
-// report is nil if there is none; note says why, or that it is old.
+// report is nil if there is none; note says why.
 func (t *tool) published(ctx context.Context, s *store.Store) (
 	r *reconcile.Report, raw json.RawMessage, note string, err error) {
 	raw, err = s.Status(ctx)
@@ -57,39 +61,63 @@ func (t *tool) published(ctx context.Context, s *store.Store) (
 	if err := json.Unmarshal(raw, r); err != nil {
 		return nil, raw, "the published status cannot be read: " + err.Error(), nil
 	}
-	if t.now().Sub(r.At) > render.StaleAfter {
-		note = "the status is STALE: no coordinator has published since, and the cluster may have changed"
-	}
-	return r, raw, note, nil
+	return r, raw, "", nil
 }
 
-// need is published where a command can do nothing without a report.
-func (t *tool) need(ctx context.Context, cmd *cobra.Command, s *store.Store) (reconcile.Report, error) {
-	r, _, text, err := t.published(ctx, s)
-	switch {
-	case err != nil:
-		return reconcile.Report{}, err
-	case r == nil:
-		return reconcile.Report{}, cli.WithHint(errors.New(text), "etcdadm status asks the daemons themselves")
-	case text != "":
-		note(cmd, "%s (it is of %s)", text, render.Age(t.now().Sub(r.At)))
+// doubts says what keeps a status from being the cluster's as it is, nothing for none.
+func doubts(st render.Status, now time.Time) (list []string) {
+	if st.Report == nil {
+		return nil
 	}
-	return *r, nil
+	age := render.Age(now.Sub(st.Report.At))
+	switch a := st.Asked; {
+	case st.Stale && a != nil:
+		list = append(list, fmt.Sprintf("the status is STALE: it is of %s, and no daemon that it names answers from here; the "+
+			"cluster may have changed", age))
+	case st.Stale:
+		list = append(list, fmt.Sprintf("the status is STALE: it is of %s, and no coordinator has published since; the "+
+			"cluster may have changed", age))
+	case a != nil && a.Silent[st.Report.Coordinator] != "":
+		list = append(list, fmt.Sprintf("the coordinator does not answer: %s at %s; the status is of %s",
+			st.Report.Coordinator, a.Silent[st.Report.Coordinator], age))
+	}
+	return list
+}
+
+// need is published where a command can do nothing without a report. It says where that is
+// STALE, and the command ends with the error of [render.Status.CheckStale].
+func (t *tool) need(ctx context.Context, cmd *cobra.Command, s *store.Store) (render.Status, error) {
+	r, _, text, err := t.published(ctx, s)
+	if err != nil {
+		return render.Status{}, err
+	}
+	if r == nil {
+		return render.Status{}, cli.WithHint(errors.New(text), "etcdadm status asks the daemons themselves")
+	}
+	control, err := s.Poll(ctx)
+	if err != nil {
+		return render.Status{}, fmt.Errorf("read the control store: %w", err)
+	}
+	st := render.NewPublished(r, t.asked(r, control.Nodes), t.now())
+	for _, text := range doubts(st, t.now()) {
+		note(cmd, "%s", text)
+	}
+	return st, nil
 }
 
 func (t *tool) explain(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-	r, err := t.need(ctx, cmd, s)
+	st, err := t.need(ctx, cmd, s)
 	if err != nil {
 		return err
 	}
-	list := render.Explain(r.Holds)
-	return t.print(cmd, list, func(w io.Writer) error {
+	list := render.Explain(st.Report.Holds)
+	return cmp.Or(t.print(cmd, list, func(w io.Writer) error {
 		if len(list) == 0 {
 			_, err := fmt.Fprintln(w, "nothing holds the coordinator back")
 			return err
 		}
 		return render.WriteExplanations(w, list)
-	})
+	}), st.CheckStale())
 }
 
 func (t *tool) explainReason(cmd *cobra.Command, r plan.Reason) error {
@@ -112,10 +140,11 @@ func reasons() []string {
 // plan plans with the policy that the coordinator published and the present
 // spec, which the coordinator may not have seen yet.
 func (t *tool) plan(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-	r, err := t.need(ctx, cmd, s)
+	st, err := t.need(ctx, cmd, s)
 	if err != nil {
 		return err
 	}
+	r := *st.Report
 	spec, err := s.Spec(ctx)
 	switch {
 	case err == nil:
@@ -130,8 +159,6 @@ func (t *tool) plan(ctx context.Context, cmd *cobra.Command, s *store.Store, _ [
 	if err != nil {
 		return err
 	}
-	if err := t.print(cmd, steps, steps.Write); err != nil {
-		return err
-	}
-	return steps.Err()
+	steps.Warnings = append(doubts(st, t.now()), steps.Warnings...)
+	return cmp.Or(t.print(cmd, steps, steps.Write), st.CheckStale(), steps.Err())
 }

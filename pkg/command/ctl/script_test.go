@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -43,8 +45,10 @@ func TestMain(m *testing.M) {
 //	exits CODE ARGS... run any command
 //	taken NAME CLUSTER REVISION  put a backup with a description into $WORK/store
 //	await FILE REGEXP  wait until a file matches
-//	stamp FILE         replace @-5s@ in a file by the time 5 seconds ago
+//	stamp FILE         replace @-5s@ in a file by the time 5 seconds ago, and $DAEMON and $NOBODY, the
+//	                   addresses of a daemon's port, and of one where nobody listens
 func TestScripts(t *testing.T) {
+	daemon, nobody := answering(t, nil), testport.Address(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -52,6 +56,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			// Under the race detector a process waits a second before it exits.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("DAEMON", daemon)
+			env.Setenv("NOBODY", nobody)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -94,6 +100,9 @@ func stamp(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(err)
 		return time.Now().Add(d).UTC().Format(time.RFC3339)
 	})
+	for _, name := range []string{"DAEMON", "NOBODY"} {
+		text = strings.ReplaceAll(text, "$"+name, ts.Getenv(name))
+	}
 	ts.Check(os.WriteFile(file, []byte(text), 0o600))
 	ts.Logf("%s", fmt.Sprintf("%.200s", text))
 }

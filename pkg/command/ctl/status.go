@@ -20,8 +20,10 @@ func (t *tool) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "print the state of the cluster", GroupID: "show",
 		Long: `status prints what the coordinator published last: members, nodes, the last backup, what is being done and what
-holds it back. It says STALE if that is old, and says so if it is missing. With --watch a terminal shows what
-"top" does; otherwise the status is printed again whenever it changes.`,
+holds it back. It asks the daemons whether they are there. It says STALE where what was published is older than three
+minutes, or none of them answers from here, and says so if it is missing; --published asks none. With --watch a
+terminal shows what "top" does; otherwise the status is printed again whenever it changes. "etcdadm status" asks the
+daemons what they see.`,
 		Args: cobra.NoArgs,
 	}
 	check := render.AddCheck(cmd)
@@ -83,7 +85,8 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 			return view{}, fmt.Errorf("look for the cluster: %w", err)
 		}
 	}
-	st := render.NewStatus(report, t.now())
+	asked := t.asked(report, control.Nodes)
+	st := render.NewPublished(report, asked, t.now())
 	st.Requests = fleet.Requests(control)
 	if text != "" {
 		st.Notes = append(st.Notes, text)
@@ -99,10 +102,12 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	if report == nil && len(st.Nodes) > 0 {
 		st.Notes = append(st.Notes, fmt.Sprintf("records of nodes are there: %s", st.Nodes))
 	}
-	rest, err := json.Marshal([]any{st.Notes, st.Requests, st.Nodes})
+	doubt := doubts(st, t.now()) // with ages, which are no change
+	rest, err := json.Marshal([]any{st.Notes, st.Requests, st.Nodes, st.Stale, len(doubt)})
 	if err != nil {
 		return view{}, fmt.Errorf("compare: %w", err)
 	}
+	st.Notes = append(doubt, st.Notes...)
 	return view{status: st, source: string(raw) + string(rest), empty: !begun}, nil
 }
 

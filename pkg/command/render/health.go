@@ -36,13 +36,28 @@ const (
 
 // NewStatus returns the status that a report is of, as of now. A nil report is
 // one that nobody has published.
-func NewStatus(r *reconcile.Report, now time.Time) Status {
-	s := Status{Report: r}
-	if r != nil {
-		s.Age = now.Sub(r.At).Seconds()
-		s.Upgrade, s.Warnings = plan.UpgradePath(r.Spec, r.Observation), warnings(r.Spec, r.Observation)
+func NewStatus(r *reconcile.Report, now time.Time) Status { return NewPublished(r, nil, now) }
+
+// NewPublished is [NewStatus] for a report whose daemons have been asked whether they are
+// there; nil for none that was asked.
+func NewPublished(r *reconcile.Report, asked *Asked, now time.Time) Status {
+	s := Status{Report: r, Asked: asked}
+	if r == nil {
+		s.Health, s.Because = Unknown, []string{"there is no status"}
+		return s
 	}
-	s.Health, s.Because = health(r, now)
+	age := now.Sub(r.At)
+	s.Age, s.Stale = age.Seconds(), age > StaleAfter || asked.silence()
+	s.Upgrade, s.Warnings = plan.UpgradePath(r.Spec, r.Observation), warnings(r.Spec, r.Observation)
+	switch {
+	case !s.Stale:
+		s.Health, s.Because = health(r, now)
+	case asked.silence():
+		s.Health, s.Because = Unknown, append([]string{"the status is STALE, " + span(age) + " old, and no daemon answers"},
+			asked.reasons()...)
+	default:
+		s.Health, s.Because = Unknown, []string{"the status is STALE, " + span(age) + " old"}
+	}
 	return s
 }
 
@@ -94,6 +109,14 @@ func CheckMembers(answered bool, members []cluster.Member, now time.Time, becaus
 	return st.Check()
 }
 
+// CheckStale returns an error of the kind of an unknown health where the report is STALE.
+func (s Status) CheckStale() error {
+	if !s.Stale {
+		return nil
+	}
+	return &unhealthyError{Unknown, strings.Join(s.Because, "; ")}
+}
+
 type unhealthyError struct {
 	health Health
 	text   string
@@ -119,14 +142,8 @@ func (e *unhealthyError) Hint() string {
 	return "look whether etcd-manager runs on each machine, and what it logs; its etcd may serve all the same"
 }
 
-// health judges a report, and says why it is not healthy.
+// health judges a report that is not stale, and says why the cluster is not healthy.
 func health(r *reconcile.Report, now time.Time) (Health, []string) {
-	switch {
-	case r == nil:
-		return Unknown, []string{"there is no status"}
-	case now.Sub(r.At) > StaleAfter:
-		return Unknown, []string{"the status is STALE, " + span(now.Sub(r.At)) + " old"}
-	}
 	var because []string
 	v := countVoters(r.Observation)
 	for _, m := range r.Observation.Members {

@@ -22,6 +22,10 @@ type Status struct {
 	Notes []string `json:"notes,omitempty"`
 	// Age is how old Report is, in seconds.
 	Age float64 `json:"ageSeconds"`
+	// Stale says that nothing of Report need be so any more: it is older than [StaleAfter], or no
+	// daemon answers. Asked are the daemons that were asked whether they are there, nil for none.
+	Stale bool   `json:"stale,omitempty"`
+	Asked *Asked `json:"asked,omitempty"`
 	// Health says how the cluster is, Because why it is not healthy.
 	Health  Health   `json:"health"`
 	Because []string `json:"because,omitempty"`
@@ -105,12 +109,12 @@ func (p *page) summary(s Status) [][]string {
 	rows := [][]string{
 		{"cluster", string(cmp.Or(r.Observation.Cluster, "unnamed"))},
 		{"health", strings.Join(append([]string{string(s.Health)}, s.Because...), "; ")},
-		{"state", State(r, p.now.Sub(r.At))},
+		{"state", s.State(p.now)},
 		{"spec", Spec(r.Spec)},
 	}
 	rows = append(rows, upgradeRows(s)...)
 	rows = append(rows, [][]string{
-		{"coordinator", Coordinator(r, p.now.Sub(r.At))},
+		{"coordinator", s.Coordinator(p.now)},
 		{"seen", stamp(r.At) + ", " + Age(p.now.Sub(r.At))},
 		{"last backup", p.backups(r.Observation.Store)},
 	}...)
@@ -164,10 +168,15 @@ func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
 	return name
 }
 
+// StaleState says what went on by a report of that age of which nothing need be so any more.
+func StaleState(r reconcile.Report, age time.Duration) string {
+	return "unknown; STALE: " + State(r, 0) + " " + Age(age)
+}
+
 // State says in one line what is going on, by a report of that age.
 func State(r reconcile.Report, age time.Duration) string {
 	if age > StaleAfter {
-		return "unknown; STALE: " + State(r, 0) + " " + Age(age)
+		return StaleState(r, age)
 	}
 	switch {
 	case r.Operation != "":

@@ -69,7 +69,7 @@ func build(in inputs) Page {
 	p.Health, p.State, p.Coordinator = status.Health, render.State(r, age), render.Coordinator(r, age)
 	p.Because = append(p.Because, status.Because...)
 	if age > staleAfter {
-		p.Health, p.State = render.Unknown, "unknown; STALE: "+render.State(r, 0)+" "+render.Age(age)
+		p.Health, p.State = render.Unknown, render.StaleState(r, age)
 		p.Because = []string{"the observation is STALE, of " + render.Age(age)}
 	}
 	p.Spec = render.Spec(r.Spec)

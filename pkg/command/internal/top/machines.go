@@ -49,9 +49,9 @@ var (
 	lessImportant = []string{"DAEMON", "DISK WRITE", "DB SIZE", "BEHIND", "FREE", "VERSION", "CERTIFICATES", "CLOCK"}
 )
 
-func (p *page) machines(r reconcile.Report, now time.Time, width int) {
+func (p *page) machines(r reconcile.Report, v View, width int) {
 	var rows [][]span
-	old := now.Sub(r.At) > render.StaleAfter // nothing of this need be so any more
+	now, old := v.Now, v.status(&r).Stale // nothing of this need be so any more
 	for _, m := range machinesOf(r.Observation) {
 		rows = append(rows, []span{
 			text(m.name), m.role(r.Observation.Leader), m.health(now), m.answers(now), m.version(), m.size(), m.behind(),

@@ -80,7 +80,7 @@ func Render(v View, o Options) string {
 		p.underWay(reconcile.Report{}, v)
 	} else {
 		p.summary(*r, v)
-		p.machines(*r, v.Now, o.Width)
+		p.machines(*r, v, o.Width)
 		p.ends(r.Observation)
 		p.underWay(*r, v)
 		p.held(*r)
@@ -106,18 +106,22 @@ var healthStyles = map[render.Health]style{
 	render.Healthy: green, render.Degraded: yellow, render.QuorumLost: red, render.Unknown: red,
 }
 
+// status is that of the report by the time that is shown, not by that of the sample.
+func (v View) status(r *reconcile.Report) render.Status {
+	return render.NewPublished(r, v.Sample.Status.Asked, v.Now)
+}
+
 func (p *page) summary(r reconcile.Report, v View) {
 	obs, since := r.Observation, v.Now.Sub(r.At)
-	// By the time that is shown, not by that of the sample.
-	st := render.NewStatus(&r, v.Now)
+	st := v.status(&r)
 	p.add(styled(bold, cmp.Or(obs.Cluster, "unnamed")), text("  "),
 		styled(healthStyles[st.Health], strings.ToUpper(string(st.Health))), text("  "), text(strings.Join(st.Because, "; ")))
-	state := styled(plain, render.State(r, since))
-	if r.Operation != "" || since > render.StaleAfter {
+	state := styled(plain, st.State(v.Now))
+	if r.Operation != "" || st.Stale {
 		state.style = cyan
 	}
 	p.add(state)
-	facts := []string{render.Spec(r.Spec), "leader " + leader(obs), "coordinator " + render.Coordinator(r, since)}
+	facts := []string{render.Spec(r.Spec), "leader " + leader(obs), "coordinator " + st.Coordinator(v.Now)}
 	if obs.Revision > 0 {
 		facts = append(facts, fmt.Sprintf("revision %d", obs.Revision))
 	}
