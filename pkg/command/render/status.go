@@ -10,7 +10,6 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -136,63 +135,6 @@ func (p *page) summary(s Status) [][]string {
 		rows = append(rows, []string{"incarnation", string(r.Observation.Token)})
 	}
 	return rows
-}
-
-// Coordinator names who coordinates by a report of that age. Who only published
-// last is said to be just that.
-func Coordinator(r reconcile.Report, age time.Duration) string {
-	none := slices.ContainsFunc(r.Holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
-	last := r.Coordinator
-	switch {
-	case none, last == "":
-		last = lastHolder(r.Observation)
-	case last != "" && age <= StaleAfter && r.Term != 0:
-		return fmt.Sprintf("%s (term %d)", last, r.Term)
-	case last != "" && age <= StaleAfter:
-		return string(last)
-	}
-	if last == "" {
-		return "nobody"
-	}
-	return fmt.Sprintf("nobody (last seen: %s)", last)
-}
-
-// lastHolder returns who had the lease of the latest term that the nodes tell of.
-func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
-	var term cluster.Term
-	for _, n := range obs.Nodes {
-		if n.Lease.Holder != "" && n.Lease.Term >= term {
-			name, term = n.Lease.Holder, n.Lease.Term
-		}
-	}
-	return name
-}
-
-// StaleState says what went on by a report of that age of which nothing need be so any more.
-func StaleState(r reconcile.Report, age time.Duration) string {
-	return "unknown; STALE: " + State(r, 0) + " " + Age(age)
-}
-
-// State says in one line what is going on, by a report of that age.
-func State(r reconcile.Report, age time.Duration) string {
-	if age > StaleAfter {
-		return StaleState(r, age)
-	}
-	switch {
-	case r.Operation != "":
-		doing := "doing: " + r.Operation
-		if took := r.At.Sub(r.Since).Truncate(time.Second); !r.Since.IsZero() && took >= time.Second {
-			doing += fmt.Sprintf(" (for %s)", took)
-		}
-		return doing
-	case r.Converged && len(r.Holds) == 0:
-		return "as the spec says"
-	case r.Converged:
-		return "as the spec says, with holds"
-	case len(r.Holds) > 0:
-		return "held"
-	}
-	return "not yet as the spec says"
 }
 
 // Spec says in one line what is wanted.
