@@ -110,18 +110,20 @@ func TestAsked(t *testing.T) {
 	up, down := answering(t, mutual(t)), testport.Address(t)
 	hangs := accepting(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) })
 	now := time.Now()
+	type at = map[cluster.NodeName]string
+	const nobody = "nobody (last seen: a)"
 	for name, x := range map[string]struct {
-		nodes, records map[cluster.NodeName]string
+		nodes, records at
 		age            time.Duration
 		health         render.Health
 		coordinator    string
 	}{
-		"the coordinator answers":       {map[cluster.NodeName]string{"a": up, "b": hangs}, nil, 0, render.Degraded, "a (term 4)"},
-		"another one answers":           {map[cluster.NodeName]string{"a": down, "b": up}, nil, 0, render.Degraded, "nobody (last seen: a)"},
-		"nobody answers":                {map[cluster.NodeName]string{"a": down, "b": down}, nil, 0, render.Unknown, "nobody (last seen: a)"},
-		"a record is newer":             {map[cluster.NodeName]string{"a": down}, map[cluster.NodeName]string{"a": up}, 0, render.Degraded, "a (term 4)"},
+		"the coordinator answers":       {at{"a": up, "b": hangs}, nil, 0, render.Degraded, "a (term 4)"},
+		"another one answers":           {at{"a": down, "b": up}, nil, 0, render.Degraded, nobody},
+		"nobody answers":                {at{"a": down, "b": down}, nil, 0, render.Unknown, nobody},
+		"a record is newer":             {at{"a": down}, at{"a": up}, 0, render.Degraded, "a (term 4)"},
 		"no address":                    {nil, nil, 0, render.Degraded, "a (term 4)"},
-		"too old, whoever is there now": {map[cluster.NodeName]string{"a": up}, nil, time.Hour, render.Unknown, "nobody (last seen: a)"},
+		"too old, whoever is there now": {at{"a": up}, nil, time.Hour, render.Unknown, nobody},
 	} {
 		r := reconcile.Report{At: now.Add(-x.age), Coordinator: "a", Term: 4}
 		r.Observation.Members = []cluster.Member{{ID: 1, Name: "a", Healthy: true, Alarms: []string{"NOSPACE"}}}
