@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/aws"
+	_ "github.com/etcdadm/etcdadm/pkg/host/volumes/clouds" // for volumes.Lookup
 )
 
 // Places are where daemons are: what the flags say, or what the cloud says.
@@ -66,7 +66,7 @@ func (p *places) look(ctx context.Context) error {
 func (o *options) mount(ctx context.Context) error {
 	quiet := slog.New(slog.DiscardHandler)
 	host := volumes.Host{Root: "/rootfs"}
-	p, err := aws.New(ctx, volumes.Options{
+	p, err := volumes.Lookup("aws")(ctx, volumes.Options{
 		ClusterName: o.cluster, Tags: o.volumeTags, NameTag: o.volumeNameTag, Root: host.Root, Log: quiet,
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func TestImportRules(t *testing.T) {
 		{"the reason does not hold backwards", "pkg/host/hostfs", Prefix + "pkg/node/nodestate", "do not import each other"},
 		{"an edge may not use what joins edges", "pkg/store", Prefix + "pkg/daemon/observe", "go down"},
 		{"the nearest entry counts", "pkg/store", Prefix + "pkg/store/cloud", "go down"},
-		{"joins may use edges", "pkg/daemon/observe", Prefix + "pkg/host/volumes/aws", ""},
+		{"joins may use edges", "pkg/daemon/observe", Prefix + "pkg/host/volumes/external", ""},
 		{"joins may not use each other", "pkg/daemon/observe", Prefix + "pkg/node/apply", "do not import each other"},
 		{"joins may not use the loop", "pkg/node/apply", Prefix + "pkg/daemon/reconcile", "go down"},
 		{"the loop may not use the command line", "pkg/daemon/reconcile", Prefix + "pkg/command/manager", "go down"},

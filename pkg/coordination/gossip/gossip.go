@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 )
 
 // Options says who this node is and how it reaches others.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 

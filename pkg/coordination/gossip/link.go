@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 )
 
 const (

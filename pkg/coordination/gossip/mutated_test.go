@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 )
 
 // message is one of memberlist's: its kind, and a map in MessagePack.

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 )
 
 // NameKey is the metadata in which a caller says its name. With TLS its

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 )
 
 var errClosed = errors.New("the gossip is closed")

@@ -11,8 +11,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // A Node is a daemon to call: who it is and where it listens.

@@ -4,8 +4,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // The functions of this file turn what the other packages know into messages, and back. The getters of messages

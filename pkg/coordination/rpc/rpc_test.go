@@ -18,8 +18,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )

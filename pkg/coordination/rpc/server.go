@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/listen"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // Sizes and times of both ends of a connection. An idle daemon has to fit into

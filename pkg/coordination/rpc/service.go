@@ -7,8 +7,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/internal/nodepb"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
-	"github.com/etcdadm/etcdadm/pkg/coordination/nodepb"
 )
 
 // A Handler answers the calls. Its errors reach the caller as [*Error], with

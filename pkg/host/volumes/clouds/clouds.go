@@ -3,14 +3,14 @@ package clouds
 
 import (
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/aws"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/azure"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/do"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/gce"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/hetzner"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/linode"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/openstack"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/scaleway"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/aws"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/azure"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/do"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/gce"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/hetzner"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/linode"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/openstack"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/clouds/internal/scaleway"
 )
 
 //nolint:gochecknoinits // the program that has them imports this package
