@@ -228,7 +228,7 @@ func (b *bucket) kind(err error) error {
 	if err == nil {
 		return nil
 	}
-	if b.Explain != nil {
+	if b.Explain != nil && !errors.As(err, new(sourceError)) {
 		if explained := b.Explain(err); explained != nil {
 			return explained
 		}

@@ -45,7 +45,7 @@ func (s *Store) NewWatcher() *Watcher {
 // etcd-manager-ctl is the second in which it was queued. An error says that some of it could not
 // be checked.
 func (w *Watcher) Changed(ctx context.Context, now time.Time) (bool, error) {
-	versions, err := call(ctx, w.checking, func() (map[string]string, error) {
+	versions, err := call(ctx, nil, w.checking, func() (map[string]string, error) {
 		return w.store.objects.versions(ctx, now)
 	})
 	w.mu.Lock()
@@ -69,7 +69,7 @@ func (w *Watcher) Changed(ctx context.Context, now time.Time) (bool, error) {
 func (s *Store) announce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	_, _ = call(ctx, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.announce(ctx) })
+	_, _ = call(ctx, nil, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.announce(ctx) })
 }
 
 // versions returns the times of the directories in which requests, commands and the spec are

@@ -30,6 +30,9 @@ func Shown(location string) string { return redact(location) }
 // A redacted error is another one with a text that may be shown.
 type redacted struct{ error }
 
-func (e redacted) Error() string { return redact(e.error.Error()) }
+func (e redacted) Error() string { return noAnswer.ReplaceAllString(redact(e.error.Error()), "") }
+
+// noAnswer is what the SDK of AWS says of an answer that has not come.
+var noAnswer = regexp.MustCompile(`https response error StatusCode: 0, (RequestID: , )?(HostID: , )?(canceled, )?`)
 
 func (e redacted) Unwrap() error { return e.error }

@@ -90,6 +90,8 @@ type Store struct {
 	// apart is how many polls are yet to look for each kind of control object
 	// apart, because there was too much else in control/.
 	apart int
+	// slow is told of a call that takes long, nil for nobody.
+	slow *slowness
 }
 
 // New returns the store in a bucket, which it closes in Close.
@@ -134,7 +136,8 @@ func (s *Store) Close(ctx context.Context) error {
 // call runs op in a goroutine that holds one of the places, and returns what op
 // returns, or the context's error if that comes first. It runs nothing for a
 // context that has ended.
-func call[T any](ctx context.Context, places chan struct{}, op func() (T, error)) (T, error) {
+func call[T any](ctx context.Context, slow *slowness, places chan struct{}, op func() (T, error)) (T, error) {
+	defer slow.watch()()
 	type result struct {
 		value T
 		err   error
@@ -181,7 +184,7 @@ func (s *Store) page(ctx context.Context, prefix string, from []byte) ([]object,
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	p, err := call(ctx, s.calls, func() (p page, err error) {
+	p, err := call(ctx, s.slow, s.calls, func() (p page, err error) {
 		p.found, p.next, err = s.objects.page(ctx, prefix, from)
 		return p, err
 	})
@@ -222,7 +225,7 @@ func (s *Store) getAtMost(ctx context.Context, key string, most int64) ([]byte, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	b, err := call(ctx, s.calls, func() ([]byte, error) {
+	b, err := call(ctx, s.slow, s.calls, func() ([]byte, error) {
 		r, size, err := s.objects.open(ctx, key)
 		if err != nil {
 			return nil, err
@@ -247,7 +250,7 @@ func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := call(ctx, s.calls, func() (struct{}, error) {
+	_, err := call(ctx, s.slow, s.calls, func() (struct{}, error) {
 		r, _, err := s.objects.open(ctx, key)
 		if err != nil {
 			return struct{}{}, err
@@ -281,7 +284,7 @@ func (s *Store) writeSmall(ctx context.Context, key string, b []byte, absent boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := call(ctx, s.calls, func() (struct{}, error) {
+	_, err := call(ctx, s.slow, s.calls, func() (struct{}, error) {
 		return struct{}{}, s.objects.write(ctx, key, bytesReader(b), condition{absent: absent, size: int64(len(b))})
 	})
 	return written(key, err)
@@ -302,7 +305,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := call(ctx, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.remove(ctx, key) })
+	_, err := call(ctx, s.slow, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.remove(ctx, key) })
 	if errors.Is(err, ErrAbsent) {
 		return nil
 	}
@@ -312,6 +315,6 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 func (s *Store) prune(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := call(ctx, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.prune(ctx, dir) })
+	_, err := call(ctx, s.slow, s.calls, func() (struct{}, error) { return struct{}{}, s.objects.prune(ctx, dir) })
 	return classify("clean up", dir, err)
 }

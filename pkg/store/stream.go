@@ -21,7 +21,7 @@ func (s *Store) Upload(ctx context.Context, key string, r io.Reader) (bool, erro
 		return false, err
 	}
 	over := make(chan struct{})
-	_, err := call(ctx, s.streams, func() (struct{}, error) {
+	_, err := call(ctx, nil, s.streams, func() (struct{}, error) {
 		defer close(over)
 		return struct{}{}, s.objects.write(ctx, key, source{ctx, r}, condition{absent: true, size: -1})
 	})

@@ -27,6 +27,20 @@ func (t *tool) request(f do) do {
 	}
 }
 
+// shows is run for a command that only shows what a store holds: it has nothing to show where
+// that is of no cluster.
+func (t *tool) shows(f do) do {
+	return func(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
+		switch begun, err := s.Begun(ctx); {
+		case err != nil:
+			return fmt.Errorf("look for the cluster: %w", err)
+		case !begun:
+			return &noClusterError{t.noCluster(), t.begin()}
+		}
+		return f(ctx, cmd, s, args)
+	}
+}
+
 // noCluster says what was looked for, and where.
 func (t *tool) noCluster() string {
 	return fmt.Sprintf("the store %s is of no cluster: it holds no spec, no record below control/ and no backup",

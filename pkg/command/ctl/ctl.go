@@ -43,6 +43,8 @@ type tool struct {
 	timeout time.Duration
 	// publishedOnly is --published.
 	publishedOnly bool
+	// screen says that the output is a screen, where a note would be in the way.
+	screen bool
 
 	out *cli.Output
 	now func() time.Time
@@ -111,11 +113,7 @@ func (t *tool) backupCommands() []*cobra.Command {
 		if err := t.locate(); err != nil {
 			return nil, err
 		}
-		s, err := store.Open(ctx, t.location)
-		if err != nil {
-			return nil, cli.Usagef("--backup-store: %v", err)
-		}
-		return s, nil
+		return t.openStore(ctx)
 	}
 	list := append(backups.Commands(backups.Options{
 		Open: open, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
@@ -168,11 +166,12 @@ func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do
 	if err := t.locate(); err != nil {
 		return err
 	}
-	s, err := store.Open(ctx, t.location)
+	s, err := t.openStore(ctx)
 	if err != nil {
-		return cli.Usagef("--backup-store: %v", err)
+		return err
 	}
-	err = t.named(f(ctx, cmd, s, args))
+	began := time.Now()
+	err = t.named(f(ctx, cmd, s, args), time.Since(began))
 	// Also where ctx has ended: what is left to do is little.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -182,8 +181,30 @@ func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do
 	return err
 }
 
-// named adds to an error that the store is away, or denies, which store that is.
-func (t *tool) named(err error) error {
+// tellAfter is how long a store is waited for in silence.
+const tellAfter = 3 * time.Second
+
+// openStore opens the store, of which a person is told where it does not answer for long; not
+// where a screen shows that.
+func (t *tool) openStore(ctx context.Context) (*store.Store, error) {
+	s, err := store.Open(ctx, t.location)
+	if err != nil {
+		return nil, cli.Usagef("--backup-store: %v", err)
+	}
+	if after := min(tellAfter, t.timeout/2); !t.screen {
+		s.OnSlow(after, func() {
+			note(t.root, "the store %s has not answered for %s; --timeout is %s", shown(t.location), after, t.timeout)
+		})
+	}
+	return s, nil
+}
+
+// named adds to an error that the store is away, or denies, which store that is, and after how
+// long.
+func (t *tool) named(err error, took time.Duration) error {
+	if errors.Is(err, store.ErrUnreachable) && took >= time.Second {
+		return fmt.Errorf("store %s, after %s: %w", shown(t.location), took.Round(time.Second), err)
+	}
 	if errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) {
 		return fmt.Errorf("store %s: %w", shown(t.location), err)
 	}

@@ -59,10 +59,13 @@ the first line as --before. On a terminal long lines are cut; into a pipe they a
 				return cli.Usagef("--before=%s is not a time such as 2026-11-20T10:00:00Z", *before)
 			}
 		}
-		if *orders {
-			return t.orders(ctx, cmd, s, p)
+		show := func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+			if *orders {
+				return t.orders(ctx, cmd, s, p)
+			}
+			return t.history(ctx, cmd, s, p)
 		}
-		return t.history(ctx, cmd, s, p)
+		return t.shows(show)(ctx, cmd, s, nil)
 	})
 	return cmd
 }

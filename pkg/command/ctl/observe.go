@@ -31,14 +31,14 @@ ends with 9 where what was published is STALE.`,
 				if len(args) == 1 {
 					return t.explainReason(cmd, plan.Reason(args[0]))
 				}
-				return t.run(t.explain)(cmd, args)
+				return t.run(t.shows(t.explain))(cmd, args)
 			},
 		}),
 		t.addPublished(&cobra.Command{
 			Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "show",
 			Long: `plan prints the steps that lead from the status that the coordinator published last to the spec in the store,
 as etcdadm command lines, and what holds them back as comments. It ends with 9 where what was published is STALE.`,
-			Args: cobra.NoArgs, RunE: t.run(t.plan),
+			Args: cobra.NoArgs, RunE: t.run(t.shows(t.plan)),
 		}),
 		t.historyCommand(),
 	}

@@ -46,7 +46,7 @@ etcd processes.`,
 		},
 		{
 			Use: "list-commands", Short: "print the queued commands and requests", GroupID: "queue",
-			Args: cobra.NoArgs, RunE: t.legacy(t.listCommands),
+			Args: cobra.NoArgs, RunE: t.legacy(t.shows(t.listCommands)),
 		},
 		{
 			Use: "delete-command NAME", Short: "delete queued commands and requests, by their name or their backup's name",

@@ -45,6 +45,7 @@ Colours are left out where NO_COLOR is set. Into a pipe it prints one page below
 
 // top shows the cluster on the terminal, or prints pages where there is none.
 func (t *tool) top(cmd *cobra.Command, args []string, interval time.Duration, count int) error {
+	t.screen = true
 	limit := min(t.timeout, readLimit)
 	if cmd.Flags().Changed("timeout") {
 		limit = t.timeout

@@ -38,6 +38,8 @@ type s3Config struct {
 	encryption      types.ServerSideEncryption
 	encryptionKey   string
 
+	// server is what answers, for a text; empty before there is a client.
+	server string
 	// lastFailure is why a request was last tried again; nil before there is a client.
 	lastFailure *atomic.Pointer[failure]
 }

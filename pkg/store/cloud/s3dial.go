@@ -59,7 +59,8 @@ func (c *s3Config) uploader(ctx context.Context) (*uploader, error) {
 		return nil, err
 	}
 	// Also AWS_ENDPOINT_URL_S3 and the profile may name a server.
-	ownServer := s3.NewFromConfig(cfg).Options().BaseEndpoint != nil
+	server := s3.NewFromConfig(cfg).Options().BaseEndpoint
+	ownServer := server != nil
 	cfg.RequestChecksumCalculation = c.checksumMode(ownServer)
 	if c.checksums == "" && ownServer {
 		cfg.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -68,6 +69,10 @@ func (c *s3Config) uploader(ctx context.Context) (*uploader, error) {
 		if cfg.Region, err = regionOf(ctx, cfg, c.bucket); err != nil {
 			return nil, err
 		}
+	}
+	c.server = "Amazon S3, region " + cfg.Region
+	if ownServer {
+		c.server = "the S3 server " + *server
 	}
 	client := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = ownServer && !c.virtualHost })
 	return &uploader{
@@ -204,7 +209,7 @@ func (c *s3Config) recent() *failure {
 func (c *s3Config) explain(err error) error {
 	if last := c.recent(); last != nil && errors.Is(err, context.DeadlineExceeded) {
 		// What the time was spent on, which the SDK does not say.
-		return fmt.Errorf("%w: %w, after failures; the last one was: %s", store.ErrUnreachable, err, last.why)
+		return fmt.Errorf("%w: %s: %w, after failures; the last one was: %s", store.ErrUnreachable, c.server, err, last.why)
 	}
 	var code string
 	var api smithy.APIError
@@ -228,6 +233,8 @@ func (c *s3Config) explain(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case code == "NoSuchKey" || code == "NotFound":
 		return store.ErrAbsent
+	case status == 0 && code == "" && !errors.Is(err, context.Canceled):
+		return fmt.Errorf("%w: no answer from %s: %w", store.ErrUnreachable, c.server, err)
 	}
 	return nil
 }

@@ -1,0 +1,40 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
+)
+
+// The error of a server that does not answer names it, and says nothing of an answer.
+func TestS3ServerThatDoesNotAnswer(t *testing.T) {
+	clean(t)
+	t.Setenv("S3_ACCESS_KEY_ID", "key")
+	t.Setenv("S3_SECRET_ACCESS_KEY", "secret")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	for _, endpoint := range []string{"http://" + silent.Addr().String(), "http://" + testport.Address(t)} {
+		t.Setenv("S3_ENDPOINT", endpoint)
+		s, err := store.Open(t.Context(), "s3://bucket/dir")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err = s.Poll(ctx)
+		if !errors.Is(err, store.ErrUnreachable) || !strings.Contains(err.Error(), "the S3 server "+endpoint+": ") ||
+			regexp.MustCompile("RequestID|StatusCode").MatchString(err.Error()) {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package store
+
+import (
+	"sync"
+	"time"
+)
+
+// slowness is who is told that a store takes long.
+type slowness struct {
+	after time.Duration
+	once  sync.Once
+	tell  func()
+}
+
+// OnSlow has tell called once, by any goroutine, when a call to the store, but not the copying of
+// a backup, has taken so long: a person who waits should know for what. It is to be called before
+// any other method.
+func (s *Store) OnSlow(after time.Duration, tell func()) {
+	s.slow = &slowness{after: after, tell: tell}
+}
+
+// watch begins to wait; the function that it returns ends that.
+func (s *slowness) watch() (end func()) {
+	if s == nil {
+		return func() {}
+	}
+	timer := time.AfterFunc(s.after, func() { s.once.Do(s.tell) })
+	return func() { timer.Stop() }
+}
