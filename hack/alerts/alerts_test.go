@@ -46,7 +46,7 @@ var scenes = []struct {
 		`etcdadm_disk_healthy{cluster="main",instance="a"} 0x576`,
 		`etcdadm_disk_healthy{cluster="main",instance="a"} 1x576`},
 	{"EtcdadmPeerUnreachable",
-		`etcdadm_hold{cluster="main",reason="peer-unreachable"} 1x576`,
+		`etcdadm_peer_unreachable{cluster="main",from="a",to="b"} 1x576`,
 		`etcdadm_hold{cluster="main",reason="node-unreachable"} 1x576`},
 	{"EtcdadmHold",
 		`etcdadm_hold{cluster="main",reason="quorum-margin"} 1x576`,

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
@@ -38,6 +39,8 @@ var (
 		"node")
 	freeDesc = describe("etcdadm_node_free_bytes",
 		"Free space below a node's data directory, if known. Served by the coordinator.", "node")
+	unlinkedDesc = describe("etcdadm_peer_unreachable",
+		"1 while a voter does not reach the peer port of another one. Served by the coordinator.", "from", "to")
 	holdDesc     = describe("etcdadm_hold", "Reasons for not acting, by reason. Served by the coordinator.", "reason")
 	failuresDesc = describe("etcdadm_failing_operations",
 		"Operations that failed and wait to be retried. Served by the coordinator.")
@@ -55,7 +58,7 @@ var (
 // Describe is of [prometheus.Collector].
 func (c *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		coordinatorDesc, termDesc, convergedDesc, wantedDesc, membersDesc, sizeDesc, reachableDesc, freeDesc, holdDesc,
+		coordinatorDesc, termDesc, convergedDesc, wantedDesc, membersDesc, sizeDesc, reachableDesc, freeDesc, holdDesc, unlinkedDesc,
 		failuresDesc, storeDesc, backupsDesc, backupDesc, verifiedDesc, drillDesc,
 	} {
 		to <- d
@@ -80,6 +83,9 @@ func (c *clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(failuresDesc, float64(len(r.Observation.Failures)))
 	for _, h := range holdReasons(r) {
 		gauge(holdDesc, 1, h)
+	}
+	for _, u := range plan.UnlinkedVoters(r.Observation) {
+		gauge(unlinkedDesc, 1, string(u.From), string(u.To))
 	}
 	collectMembers(r.Observation, gauge)
 	for _, n := range r.Observation.Nodes {

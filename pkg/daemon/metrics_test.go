@@ -164,6 +164,30 @@ func TestTwoHoldsOfOneReason(t *testing.T) {
 		`etcdadm_node_free_bytes{node="a"} 1.048576e+06`)
 }
 
+// Whom a voter does not reach is told with both names, as the alert has them.
+func TestMetricsNameWhoDoesNotReachWhom(t *testing.T) {
+	m := newMetrics(quiet())
+	r := report()
+	link := func(to cluster.MemberID, why string) []cluster.Link {
+		return []cluster.Link{{Member: to, Tried: true, Down: time.Minute, Why: why}}
+	}
+	r.Observation.Members = []cluster.Member{{ID: 1, Name: "a", Healthy: true}, {ID: 2, Name: "b", Healthy: true}}
+	r.Observation.Nodes = nil
+	for i, why := range []string{"connection refused", ""} {
+		id := cluster.MemberID(i + 1)
+		r.Observation.Nodes = append(r.Observation.Nodes, cluster.Node{
+			Name: r.Observation.Members[i].Name, Reachable: true, Links: link(3-id, why), Disk: cluster.Disk{MemberID: id},
+			Process: cluster.Process{State: cluster.ProcessRunning}, Assigned: &cluster.Assigned{Token: r.Observation.Token},
+		})
+	}
+	m.note(r)
+	page := gathered(t, m)
+	wantLines(t, page, `etcdadm_peer_unreachable{from="a",to="b"} 1`)
+	if strings.Contains(page, `from="b"`) {
+		t.Error("the other way, too")
+	}
+}
+
 func TestWhatIsOverIsNotCountedOn(t *testing.T) {
 	m := newMetrics(quiet())
 	r := report()

@@ -10,9 +10,38 @@ import (
 // that is started again is back long before.
 const linkGrace = 10 * time.Second
 
-// unlinked tells of voters whose etcd runs, of which one does not reach the other's
-// peer port.
+// Unlinked are two voters of which one does not reach the other's peer port.
+type Unlinked struct {
+	From, To cluster.NodeName
+	Link     cluster.Link
+}
+
+// UnlinkedVoters returns the voters whose etcd runs, of which one does not reach the other's
+// peer port. A member that has not told its name goes by its ID.
+func UnlinkedVoters(obs cluster.Observation) []Unlinked {
+	l := newView(cluster.Spec{}, obs)
+	name := func(m cluster.Member) cluster.NodeName {
+		if m.Name == "" {
+			return cluster.NodeName(m.ID.String())
+		}
+		return m.Name
+	}
+	var list []Unlinked
+	l.eachUnlinked(func(from, to cluster.Member, link cluster.Link) {
+		list = append(list, Unlinked{From: name(from), To: name(to), Link: link})
+	})
+	return list
+}
+
+// unlinked tells of them.
 func (l *view) unlinked() {
+	l.eachUnlinked(func(from, to cluster.Member, link cluster.Link) {
+		l.hold(PeerUnreachable, "%s does not reach the peer port of %s: %s, for %s", l.called(from), l.called(to),
+			link.Why, link.Down.Round(time.Second))
+	})
+}
+
+func (l *view) eachUnlinked(tell func(from, to cluster.Member, link cluster.Link)) {
 	for _, from := range l.voters {
 		n := l.nodeOf(from)
 		if n == nil || !n.Reachable || !l.runs(from) {
@@ -20,8 +49,7 @@ func (l *view) unlinked() {
 		}
 		for _, to := range l.voters {
 			if link, ok := n.Link(to.ID); ok && link.Broken() && link.Down >= linkGrace && l.runs(to) {
-				l.hold(PeerUnreachable, "%s does not reach the peer port of %s: %s, for %s", l.called(from), l.called(to),
-					link.Why, link.Down.Round(time.Second))
+				tell(from, to, link)
 			}
 		}
 	}
