@@ -321,8 +321,10 @@ func (l *view) restore(r cluster.Request) (Operation, verdict) {
 	}
 	staged := l.stagedFor(r)
 	if missing := l.unreachableElsewhere(r); len(l.obs.LeaseVoters.Names) == 0 && len(missing) > 0 {
-		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; name nodes that are gone for good with --lost, "+
-			"or remove them with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing))
+		lost := slices.Sorted(slices.Values(slices.Concat(r.Lost, missing)))
+		l.hold(WaitingForNodes, "%s did not answer and may run the cluster; if all that do not are gone for good, request the "+
+			"restore with%s, or remove them with etcd-manager-ctl --backup-store=STORE forget-node NAME", names(missing),
+			lostFlag(lost))
 		return nil, goOn
 	}
 	if staged == nil {

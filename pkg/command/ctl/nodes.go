@@ -56,18 +56,39 @@ func (t *tool) reallyLost(ctx context.Context, cmd *cobra.Command, s *store.Stor
 		return fmt.Errorf("read the control store: %w", err)
 	}
 	current := report != nil && t.now().Sub(report.At) <= render.StaleAfter
-	if err := existing(cmd, r.Lost, nodesIn(v, report), current); err != nil || !current {
+	if err := existing(cmd, r.Lost, nodesIn(v, report), current); err != nil {
 		return err
 	}
+	if report == nil {
+		return nil
+	}
 	for _, n := range report.Observation.Nodes {
-		if n.Reachable && slices.Contains(r.Lost, n.Name) {
+		if current && n.Reachable && slices.Contains(r.Lost, n.Name) {
 			return &cli.RefusedError{
 				Text: fmt.Sprintf("%s answered %s: it is not lost", n.Name, render.Age(t.now().Sub(report.At))),
 				Next: "remove it from --lost, or stop its daemon and its etcd for good first",
 			}
 		}
 	}
+	// A record of an incarnation names nodes that may have left long ago.
+	t.warnSilent(cmd, nodesIn(store.View{Nodes: v.Nodes}, report), *report, r)
 	return nil
+}
+
+// warnSilent names the nodes that do not answer either, and that --lost does not name: they
+// are waited for.
+func (t *tool) warnSilent(cmd *cobra.Command, known []cluster.NodeName, report reconcile.Report, r cluster.Request) {
+	silent := slices.DeleteFunc(slices.Clone(known), func(name cluster.NodeName) bool {
+		return slices.Contains(r.Lost, name) || slices.ContainsFunc(report.Observation.Nodes, func(n cluster.Node) bool {
+			return n.Name == name && n.Reachable
+		})
+	})
+	if len(silent) == 0 {
+		return
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(r.Lost, silent)))
+	warn(cmd, "--lost does not name %s, of which there was no answer %s: they may be waited for; if all are gone for "+
+		"good: --lost=%s", words(silent), render.Age(t.now().Sub(report.At)), strings.ReplaceAll(words(all), ", ", ","))
 }
 
 // existing refuses names of nodes that are not known. Where nobody coordinates daemons may
