@@ -110,7 +110,7 @@ func openDiscard(t *testing.T) scene {
 	a.ok("init")
 	a.put("from", "a")
 	a.program = crashing(t)
-	return scene{h: a, args: []string{"reset", "--discard-data"}, check: func() {
+	return scene{h: a, args: []string{"reset", "--discard-data", "--force"}, check: func() {
 		a.wantNames("etc", "bin", "cache")
 		a.ok("init")
 		a.wantWhole("a")

@@ -200,7 +200,8 @@ func TestDataOnAMountPoint(t *testing.T) {
 		t.Errorf("%d old members fill the disk: %q", len(aside), aside)
 	}
 	h.write(h.path("data", "lost+found", "file"), "of somebody else", 0o600)
-	h.ok("reset", "--discard-data")
+	h.fails(3, []string{"last-member", "is the last of its cluster", "--force"}, "reset", "--discard-data")
+	h.ok("reset", "--discard-data", "--force")
 	if exists(h.path("data", "member")) || exists(h.path("data", "discarded")) {
 		t.Error("the data is still there")
 	}
@@ -233,7 +234,9 @@ func TestSetAsideOnAMountPoint(t *testing.T) {
 // there, and the link stays.
 func TestDataBehindALink(t *testing.T) {
 	t.Parallel()
-	for name, args := range map[string][]string{"set aside": {"reset"}, "discarded": {"reset", "--discard-data"}} {
+	for name, args := range map[string][]string{
+		"set aside": {"reset"}, "discarded": {"reset", "--discard-data", "--force"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, "a", v36)

@@ -92,7 +92,7 @@ func TestEverythingTwice(t *testing.T) {
 	c.kill()
 	again(a, "remove", id)
 	again(b, "reset")
-	again(a, "reset", "--discard-data", "--remove-ca")
+	again(a, "reset", "--discard-data", "--force", "--remove-ca")
 	again(c, "reset", "--skip-remove-member")
 	again(c, "leave")
 }

@@ -8,10 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
@@ -181,6 +185,26 @@ func (c Config) Warnings() []string {
 	}
 	for _, text := range certs.Exposed(c.PKIDir) {
 		list = append(list, text+"; make it readable by root only (chmod 600, and 700 for the directory)")
+	}
+	return list
+}
+
+// newPlaces says which of the directories that this daemon was given are not there, and are
+// made: names that nobody meant look like that, and volumes that are not mounted.
+func (c Config) newPlaces() []string {
+	missing := func(dir string) bool {
+		_, err := os.Stat(dir)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	var list []string
+	if parent := filepath.Dir(c.DataDir); missing(parent) {
+		list = append(list, fmt.Sprintf("--data-dir: not even %s was there, and it was made: check whether that is mistyped, or a "+
+			"volume is not mounted", parent))
+	}
+	dir, file := strings.CutPrefix(c.BackupStore, "file://")
+	if (file || !strings.Contains(dir, "://")) && missing(dir) {
+		list = append(list, fmt.Sprintf("--backup-store: %s is not there, and will be made: check whether that is mistyped, or "+
+			"a volume is not mounted; the daemons of all machines need the same store", dir))
 	}
 	return list
 }

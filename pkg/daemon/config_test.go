@@ -98,3 +98,24 @@ func TestURLsOfANode(t *testing.T) {
 	_, err = c.URLs(cluster.NodeName("a"))
 	wantError(t, err, "--quarantine-client-urls")
 }
+
+// Directories that are not there are told of before they are made.
+func TestNewPlacesAreTold(t *testing.T) {
+	dir := t.TempDir()
+	for _, tc := range []struct {
+		data, store string
+		want        []string
+	}{
+		{dir + "/new", "file://" + dir, nil},
+		{dir, dir, nil},
+		{dir, "s3://bucket/x", nil},
+		{dir + "/typo/data", "file://" + dir, []string{"--data-dir: not even " + dir + "/typo "}},
+		{dir, "file://" + dir + "/typo", []string{"--backup-store: " + dir + "/typo "}},
+		{dir + "/a/b", dir + "/typo", []string{"--data-dir: ", "--backup-store: "}},
+	} {
+		got := (Config{DataDir: tc.data, BackupStore: tc.store}).newPlaces()
+		if !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
+			t.Errorf("%s, %s: %q, want %q", tc.data, tc.store, got, tc.want)
+		}
+	}
+}

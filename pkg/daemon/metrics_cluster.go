@@ -58,8 +58,8 @@ var (
 // Describe is of [prometheus.Collector].
 func (c *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		coordinatorDesc, termDesc, convergedDesc, wantedDesc, membersDesc, sizeDesc, reachableDesc, freeDesc, holdDesc, unlinkedDesc,
-		failuresDesc, storeDesc, backupsDesc, backupDesc, verifiedDesc, drillDesc,
+		coordinatorDesc, termDesc, convergedDesc, wantedDesc, membersDesc, sizeDesc, reachableDesc, freeDesc, holdDesc,
+		unlinkedDesc, failuresDesc, storeDesc, backupsDesc, backupDesc, verifiedDesc, drillDesc,
 	} {
 		to <- d
 	}

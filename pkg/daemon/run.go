@@ -113,6 +113,9 @@ func (d *Daemon) close(ctx context.Context) {
 }
 
 func (d *Daemon) openState(context.Context) error {
+	for _, text := range d.c.newPlaces() {
+		d.log.Warn(text)
+	}
 	d.name = cluster.NodeName(d.c.NodeName)
 	if d.name == "" {
 		id, err := nodestate.MyID(d.c.DataDir)

@@ -77,7 +77,19 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 			c.Policy.StaticNodes = append(c.Policy.StaticNodes, cluster.NodeName(name))
 		}
 	}
-	return c, c.Validate()
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	f.warnAlone(c, log)
+	return c, nil
+}
+
+// warnAlone warns of a daemon at an address that nobody chose, and nobody else reaches.
+func (f *flags) warnAlone(c daemon.Config, log *slog.Logger) {
+	if f.address == "" && net.ParseIP(c.Address).IsLoopback() {
+		log.Warn("no --address: this daemon, and etcd's URLs with __address__, are at an address where no other machine "+
+			"reaches them", "address", c.Address)
+	}
 }
 
 // metrics chooses the port of the metrics where no flag does. In a container nobody but the

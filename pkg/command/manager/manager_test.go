@@ -233,13 +233,13 @@ func TestListsAreSeparatedByCommas(t *testing.T) {
 }
 
 func TestTheFirstLineIsThatOfTheExistingDaemon(t *testing.T) {
-	r := run(t, needed...)
+	r := run(t, append(slices.Clone(needed), "--address=10.0.0.1")...)
 	equal(t, "stdout", r.stdout, "etcd-manager\n")
 	equal(t, "stderr", r.stderr, "")
 }
 
 func TestAFailureOfTheDaemonIsNoUsageError(t *testing.T) {
-	r := runTo(t, errors.New("open the port: address in use"), needed...)
+	r := runTo(t, errors.New("open the port: address in use"), append(slices.Clone(needed), "--address=10.0.0.1")...)
 	equal(t, "exit code", r.code, 1)
 	equal(t, "stderr", r.stderr, "error: open the port: address in use\n")
 }
@@ -249,6 +249,16 @@ func TestWhatIsLogged(t *testing.T) {
 		r := run(t, append(needed, arg)...)
 		if got := r.log.Enabled(t.Context(), slog.LevelDebug); got != debug || !r.log.Enabled(t.Context(), slog.LevelInfo) {
 			t.Errorf("%s: debug is %t", arg, got)
+		}
+	}
+}
+
+// A daemon that nobody else reaches says so.
+func TestAMissingAddressIsTold(t *testing.T) {
+	for arg, told := range map[string]bool{"--v=6": true, "--address=10.0.0.1": false, "--address=127.0.0.1": false} {
+		r := run(t, append(slices.Clone(needed), arg)...)
+		if got := strings.Contains(r.stderr, "no --address: "); got != told || r.code != 0 {
+			t.Errorf("%s: %d, %s", arg, r.code, r.stderr)
 		}
 	}
 }

@@ -73,6 +73,7 @@ const (
 	CABroken           Reason = "ca-broken"
 	ExternalCA         Reason = "external-ca"
 	ClusterUnreachable Reason = "cluster-unreachable"
+	LastMember         Reason = "last-member"
 	EndpointsDiffer    Reason = "endpoints-differ"
 	NameTaken          Reason = "name-taken"
 	LearnerPending     Reason = "learner-pending"

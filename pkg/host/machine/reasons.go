@@ -48,6 +48,8 @@ var reasonDocs = []ReasonDoc{
 		"now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an " +
 		"election.",
 		"Repair the unhealthy members first; `etcdadm status` lists them."},
+	{LastMember, "`reset --discard-data` was asked to delete the data of the cluster's last member, and with it the cluster.",
+		"Save it first: `etcdadm snapshot save`; without `--discard-data` it is moved aside. `--force` deletes it."},
 	{MemberHealthy, "`remove` was asked to remove a healthy member, or another machine has this machine's address.",
 		"`etcdadm leave` on its machine, or `--force`."},
 	{MemberUnknown, "The member list has no such member, or several.",

@@ -43,6 +43,10 @@ func (w *world) leave() (Operation, *Hold) {
 	switch {
 	case !ok && w.goal.KeepFiles:
 		return nil, nil
+	case ok && voters == 1 && !m.Learner && w.goal.DiscardData && !w.goal.Force && !w.goal.KeepFiles:
+		return nil, hold(LastMember, "save it first: etcdadm snapshot save FILE; reset without --discard-data moves the data "+
+			"aside; --force deletes it", "member %s is the last of its cluster: %s has all that the cluster holds", named(m),
+			w.cfg.Paths.Data)
 	case !ok || voters == 1 && !m.Learner:
 		if w.obs.Data.State == cluster.DiskEmpty && !w.obs.Service.Active() {
 			return nil, nil // nothing of it is left that would need to know

@@ -25,7 +25,8 @@ and removes what init and join have written: configuration, certificates and bin
 authority stays, and so does the cache of releases.
 
 It refuses if the cluster would lose its quorum, or does not answer. The last member is not removed from the
-member list: it is the cluster, and its data is moved aside.`,
+member list: it is the cluster, and its data is moved aside, or deleted where both --discard-data and --force
+say so.`,
 		Example: "  etcdadm reset\n  etcdadm reset --skip-remove-member   # the cluster is gone, or another machine " +
 			"removes the member",
 		Args: cobra.NoArgs,
@@ -35,6 +36,7 @@ member list: it is the cluster, and its data is moved aside.`,
 	fs := cmd.Flags()
 	fs.BoolVar(&t.goal.SkipRemoveMember, "skip-remove-member", false, "do not change the cluster's member list")
 	fs.BoolVar(&t.goal.DiscardData, "discard-data", false, "delete the data instead of moving it aside")
+	fs.BoolVar(&t.goal.Force, "force", false, "with --discard-data, delete the data of the last member, too")
 	fs.BoolVar(&t.goal.RemoveCA, "remove-ca", false, "delete the certificate authority too")
 	fs.StringVar(&given, "endpoints", "", "client `URLs` of other members, if this one does not run")
 	t.addRun()
@@ -58,6 +60,9 @@ member list: it is the cluster, and its data is moved aside.`,
 				return nil
 			}
 			fmt.Fprintln(w, "This machine no longer has a member.")
+			if t.wasLast(r) {
+				fmt.Fprintln(w, "It was the last member: the cluster is gone.")
+			}
 			if n := len(v.SetAside); n > 0 && !t.goal.DiscardData {
 				fmt.Fprintf(w, "Its data is in %s.\n", cli.Plain(v.SetAside[n-1]))
 			}
@@ -65,6 +70,20 @@ member list: it is the cluster, and its data is moved aside.`,
 		})
 	}
 	return cmd
+}
+
+// wasLast says whether a member with data has left nobody behind.
+func (t *task) wasLast(r operate.Result) bool {
+	data := false
+	for _, s := range r.Steps {
+		switch s.Do.(type) {
+		case *machine.Membership:
+			return false
+		case *machine.SetDataAside, *machine.DiscardData:
+			data = true
+		}
+	}
+	return data && !t.goal.SkipRemoveMember
 }
 
 // A changed is what reset and remove print for programs.
