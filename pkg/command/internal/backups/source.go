@@ -39,18 +39,14 @@ func (s source) String() string {
 // parseSource tells what somebody typed: STORE-URL/NAME, the path of a file or
 // of a backup's directory, or the NAME of a backup in the program's store.
 func parseSource(text string) (source, error) {
-	if place, options, _ := strings.Cut(text, "?"); strings.Contains(place, "://") {
-		at := strings.LastIndex(strings.TrimSuffix(place, "/"), "/")
-		s := source{location: place[:at], name: strings.Trim(place[at:], "/")}
-		if strings.HasSuffix(s.location, ":/") || s.name == "" {
+	if place, _, _ := strings.Cut(text, "?"); strings.Contains(place, "://") {
+		location, name, ok := store.SplitBackupURL(text)
+		if !ok {
 			return source{}, &cli.UsageError{
 				Text: text + " does not name a backup", Next: "STORE-URL/NAME; etcd-manager-ctl list-backups prints the names",
 			}
 		}
-		if options != "" {
-			s.location += "?" + options
-		}
-		return s, nil
+		return source{location: location, name: name}, nil
 	}
 	_, notBackup := retention.ParseName(text)
 	st, err := os.Stat(text)

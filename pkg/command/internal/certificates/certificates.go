@@ -15,6 +15,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
@@ -224,26 +225,11 @@ type days time.Duration
 // String, Set and Type make it a flag.
 func (d *days) String() string { return time.Duration(*d).String() }
 
-// Set takes 720h or 30d.
+// Set takes 720h, 30d or 1y.
 func (d *days) Set(text string) error {
-	var v time.Duration
-	if n, isDays := strings.CutSuffix(text, "d"); isDays {
-		h, err := time.ParseDuration(n + "h")
-		if err != nil || h > 100*365*time.Hour {
-			return fmt.Errorf("%q is not a number of days", text)
-		}
-		v = 24 * h
-	} else {
-		var err error
-		if v, err = time.ParseDuration(text); err != nil {
-			return fmt.Errorf("%q is not a time such as 720h or 30d", text)
-		}
-	}
-	if v < 0 {
-		return fmt.Errorf("%q is negative", text)
-	}
+	v, err := retention.ParseDuration(text)
 	*d = days(v)
-	return nil
+	return err
 }
 
 // Type names the value in help texts.

@@ -213,7 +213,7 @@ func TestFlagWithin(t *testing.T) {
 			t.Errorf("%q is taken", text)
 		}
 	}
-	do(t, "certs", "check-expiration", "--within=soon").want(t, 2, "", `"soon" is not a time such as 720h or 30d`)
+	do(t, "certs", "check-expiration", "--within=soon").want(t, 2, "", `"soon" is not a duration such as 36h, 90d or 2y`)
 }
 
 func TestResidualTimes(t *testing.T) {

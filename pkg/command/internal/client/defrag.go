@@ -189,9 +189,9 @@ func (d *defrag) safe(v view, m member) error {
 			continue
 		}
 		text := "a member is unhealthy: " + why.Error()
-		if voters > 2 && healthy < voters/2+1 {
+		if voters > 2 && healthy < cluster.Quorum(voters) {
 			return &quorumError{fmt.Sprintf("%s; without %s only %d of %d voters are healthy, and %d are needed", text, m,
-				healthy, voters, voters/2+1),
+				healthy, voters, cluster.Quorum(voters)),
 				"fix it first; --force defragments anyway, and the cluster takes no writes meanwhile"}
 		}
 		return &cli.RefusedError{Text: text, Next: "fix it first; --force defragments the others anyway"}

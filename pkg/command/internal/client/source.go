@@ -34,19 +34,14 @@ type source struct {
 // STORE-URL/BACKUP-NAME.
 func parseSource(text string) (source, error) {
 	if isStore(text) {
-		place, options, _ := strings.Cut(text, "?")
-		at := strings.LastIndex(strings.TrimSuffix(place, "/"), "/")
-		s := source{location: place[:at], name: strings.TrimSuffix(place[at+1:], "/")}
-		if strings.HasSuffix(s.location, ":/") || s.name == "" {
+		location, name, ok := store.SplitBackupURL(text)
+		if !ok {
 			return source{}, &cli.UsageError{
 				Text: text + " does not name a backup",
 				Next: "STORE-URL/BACKUP-NAME; etcd-manager-ctl list-backups prints the names",
 			}
 		}
-		if options != "" {
-			s.location += "?" + options
-		}
-		return s, nil
+		return source{location: location, name: name}, nil
 	}
 	st, err := os.Stat(text)
 	if err != nil {
