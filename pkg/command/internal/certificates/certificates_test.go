@@ -201,14 +201,14 @@ func TestRemediesOfTheCA(t *testing.T) {
 
 func TestFlagWithin(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"30d": 720 * time.Hour, "0d": 0, "1.5d": 36 * time.Hour, "90m": 90 * time.Minute, "0": 0,
+		"30d": 720 * time.Hour, "0d": 0, "1y": 8760 * time.Hour, "90m": 90 * time.Minute, "0": 0,
 	} {
 		var d days
 		if err := d.Set(text); err != nil || time.Duration(d) != want {
 			t.Errorf("%s is %s, %v", text, d.String(), err)
 		}
 	}
-	for _, text := range []string{"", "d", "30", "-1h", "-1d", "1h30", "1000000d", "xd"} {
+	for _, text := range []string{"", "d", "30", "-1h", "-1d", "1h30", "1.5d", "1000000d", "xd"} {
 		if new(days).Set(text) == nil {
 			t.Errorf("%q is taken", text)
 		}
@@ -289,7 +289,7 @@ func TestRenewWithin(t *testing.T) {
 	move(t, s.Dir+"/ca.key", s.Dir+"/x")
 	renewed()
 	do(t, words("certs renew all --within=2000d", s.Dir)...).want(t, 1, "", "ca.key is not on this machine")
-	do(t, words("certs renew all --within=soon", s.Dir)...).want(t, 2, "", `"soon" is not a time`)
+	do(t, words("certs renew all --within=soon", s.Dir)...).want(t, 2, "", `"soon" is not a duration such as 36h, 90d or 2y`)
 }
 
 func TestRenewFailures(t *testing.T) {
