@@ -75,7 +75,8 @@ type failure struct {
 }
 
 func report(w io.Writer, err error, code Code, asJSON bool) {
-	f := failure{Kind: code.Kind, Message: message(err), Hint: Plain(hintOf(err)), Code: code.Number}
+	hint := hintOf(err)
+	f := failure{Kind: code.Kind, Message: message(err), Hint: Plain(hint), Code: code.Number}
 	if held := (interface{ HoldReason() string })(nil); errors.As(err, &held) {
 		f.Reason = held.HoldReason()
 	}
@@ -86,8 +87,8 @@ func report(w io.Writer, err error, code Code, asJSON bool) {
 		return
 	}
 	fmt.Fprintf(w, "error: %s\n", f.Message)
-	if f.Hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", f.Hint)
+	for line := range strings.Lines(hint) {
+		fmt.Fprintf(w, "hint: %s\n", Plain(strings.TrimSuffix(line, "\n")))
 	}
 }
 

@@ -81,25 +81,33 @@ func (t *tool) locateHere() error {
 		}
 	case len(found) > 1:
 		return &cli.UsageError{Text: fmt.Sprintf("daemons of %d stores run on this machine: %s", len(found), list(found)),
-			Next: "give the right one, such as --" + storeFlag + "=" + shell.Quote(shown(found[0].Store))}
+			Next: strings.Join(stores(found), "\n")}
 	case found[0].Elsewhere:
 		return &cli.UsageError{
-			Text: fmt.Sprintf("the store of the daemon on this machine (process %d) is %s, a directory that is another one "+
-				"here, or none", found[0].PID, shown(found[0].Store)),
+			Text: fmt.Sprintf("the store of the daemon on this machine (%s) is %s, a directory that is another one "+
+				"here, or none", found[0].Where(), shown(found[0].Store)),
 			Next: "give --" + storeFlag + " with the path that it has for this command",
 		}
 	}
 	t.location = found[0].Store
-	note(t.root, "the store is %s, that of the daemon on this machine (process %d%s)", shown(t.location), found[0].PID,
+	note(t.root, "the store is %s, that of the daemon on this machine (%s%s)", shown(t.location), found[0].Where(),
 		ofCluster(found[0]))
 	return nil
+}
+
+// stores are the flags that choose the stores of daemons, one a line.
+func stores(found []daemons.Daemon) (lines []string) {
+	for _, d := range found {
+		lines = append(lines, "give --"+storeFlag+"="+shell.Quote(shown(d.Store)))
+	}
+	return lines
 }
 
 // list names the stores of daemons.
 func list(found []daemons.Daemon) string {
 	words := make([]string, len(found))
 	for i, d := range found {
-		words[i] = fmt.Sprintf("%s (process %d%s)", shown(d.Store), d.PID, ofCluster(d))
+		words[i] = fmt.Sprintf("%s (%s%s)", shown(d.Store), d.Where(), ofCluster(d))
 	}
 	return strings.Join(words, ", ")
 }

@@ -99,7 +99,7 @@ func TestStoreOfTheDaemonHere(t *testing.T) {
 			stdout: `member_count:1 etcd_version:"3.6.16"`,
 			errs:   "note: "},
 		"two stores": {stores: []string{one, three}, args: []string{"status"}, code: 2,
-			errs: "hint: give the right one, such as --backup-store=" + min(one, three)},
+			errs: "hint: give --backup-store=" + min(one, three) + "\nhint: give --backup-store=" + max(one, three) + "\n"},
 		"two stores, of backups": {stores: []string{one, three}, args: []string{"list-backups"}, code: 2,
 			errs: "error: daemons of 2 stores run on this machine: "},
 		"the environment wins": {stores: []string{one}, env: three, args: []string{"status"},

@@ -34,7 +34,9 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	if chosen && (how != contexts.Current || c.ReachesDaemons()) {
 		return true, t.fromContext(cmd, c, how)
 	}
-	d, s, ok, err := daemons.One(t.find)
+	d, s, ok, err := daemons.One(t.find, func(d daemons.Daemon, s daemons.Settings) string {
+		return daemons.Again(cmd, daemons.Reach(d, s)...)
+	})
 	switch {
 	case err != nil:
 		return false, err
@@ -61,7 +63,7 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 		t.connect.BackupStore, store = d.Store, ""
 	}
 	t.metrics = s.Metrics(own)
-	fmt.Fprintf(cmd.ErrOrStderr(), "the daemon on this machine is asked (process %d, cluster %s, %s)%s\n", d.PID,
+	fmt.Fprintf(cmd.ErrOrStderr(), "the daemon on this machine is asked (%s, cluster %s, %s)%s\n", d.Where(),
 		cli.Plain(d.ClusterName()), node, store)
 	return true, nil
 }

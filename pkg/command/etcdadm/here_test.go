@@ -66,8 +66,13 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 		!strings.Contains(told, "its store is not reachable from here") {
 		t.Errorf("a store in a container: %+v, %s", o, told)
 	}
-	other := daemons.Daemon{PID: 1, Cluster: "events", Store: "s3://b/events"}
-	if o, told, code := run([]daemons.Daemon{one, other}, "plan"); code != 2 || len(o.Nodes) != 0 {
+	other := daemons.Daemon{PID: testchild.Named(t, "etcd-manager", "--backup-store=s3://b/events", "--cluster-name=events"),
+		Store: "s3://b/events", Cluster: "events"}
+	if o, told, code := run([]daemons.Daemon{one, other}, "plan", "--spec-member-count=3"); code != 2 || len(o.Nodes) != 0 ||
+		!strings.Contains(told, "\nhint: etcdadm plan --spec-member-count=3 --cluster-name=main --nodes=10.0.0.7:3996 "+
+			"--backup-store=s3://bucket/etcd --pki-dir=/pki --etcd-insecure\n"+
+			"hint: etcdadm plan --spec-member-count=3 --cluster-name=events --nodes=127.0.0.1:8000 "+
+			"--backup-store=s3://b/events --pki-dir=/etc/kubernetes/pki/etcd-manager\n") {
 		t.Errorf("two daemons: %d, %+v, %s", code, o, told)
 	}
 	if _, told, code := run(nil, "plan"); code != 2 || !strings.Contains(told, "--backup-store or --nodes") {

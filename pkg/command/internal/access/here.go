@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
@@ -14,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
 // personLifetime is how long the certificate lives that a command issues for itself.
@@ -48,7 +50,13 @@ func (a *Access) here() (*local, error) {
 	if !missing(filepath.Join(a.Environment, envFile)) {
 		return nil, nil
 	}
-	d, s, ok, err := daemons.One(a.find)
+	d, s, ok, err := daemons.One(a.find, func(_ daemons.Daemon, s daemons.Settings) string {
+		endpoints := "--endpoints=" + strings.Join(s.Endpoints("ADDRESS"), ",")
+		if s.EtcdInsecure {
+			return endpoints
+		}
+		return endpoints + ", with what this makes: etcdadm certs client NAME --pki-dir=" + shell.Quote(s.PKIDir)
+	})
 	if err != nil || !ok {
 		return nil, err
 	}
@@ -59,7 +67,7 @@ func (a *Access) here() (*local, error) {
 		}
 	}
 	a.local = l
-	fmt.Fprintf(a.cmd.ErrOrStderr(), "the etcd of the daemon on this machine is asked (process %d, cluster %s)\n", d.PID,
+	fmt.Fprintf(a.cmd.ErrOrStderr(), "the etcd of the daemon on this machine is asked (%s, cluster %s)\n", d.Where(),
 		cli.Plain(d.ClusterName()))
 	return l, nil
 }

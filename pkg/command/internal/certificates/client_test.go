@@ -182,6 +182,7 @@ func TestClientFailures(t *testing.T) {
 	dir, s := authorities(t), made(t, "a", 0)
 	empty := t.TempDir()
 	move(t, s.Dir+"/ca.key", s.Dir+"/x")
+	const theirs = "--pki-dir=/etc/kubernetes/pki/etcd-manager"
 	plain, two := aDaemon(t, "--etcd-insecure"), []daemons.Daemon{aDaemon(t), aDaemon(t)}
 	t.Chdir(t.TempDir())
 	for _, c := range []struct {
@@ -201,9 +202,10 @@ func TestClientFailures(t *testing.T) {
 		{"certs client a --pki-dir=" + empty, nil, 1, "etcd-clients-ca.crt", "--pki-dir=DIR"},
 		{"certs client a --certs-dir=" + s.Dir, nil, 1, "ca.key", "run it where " + s.Dir + "/ca.key is"},
 		{"certs client a", []daemons.Daemon{plain}, 1, "has no TLS", "etcdctl --endpoints=http://127.0.0.1:4001"},
-		{"certs client a", two, 2, "2 daemons run on this machine", "--pki-dir=DIR"},
-		{"certs person a", two, 2, "2 daemons run on this machine", "--pki-dir=DIR"},
-		{"kubeadm bundle --out=-", two, 2, "2 daemons run on this machine", "--pki-dir=DIR"},
+		{"certs client a", two, 2, "2 daemons run on this machine", "hint: etcdadm certs client " + theirs + " a\n"},
+		{"certs person a", two, 2, "2 daemons run on this machine", "hint: etcdadm certs person " + theirs + " a\n"},
+		{"kubeadm bundle --out=-", two, 2, "2 daemons run on this machine",
+			"hint: etcdadm kubeadm bundle --out=- " + theirs + "\n"},
 		{"kubeadm bundle --out=- --pki-dir=" + empty, nil, 1, "etcd-clients-ca.crt", "--pki-dir=DIR"},
 		{"kubeadm config --pki-dir=" + dir, nil, 1, "no file on this machine says where etcd is", "--endpoints="},
 	} {

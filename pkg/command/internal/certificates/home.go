@@ -75,12 +75,12 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 	if _, err := operate.Variables(cfg); f.machine.Named() || !errors.Is(err, fs.ErrNotExist) {
 		return h, nil
 	}
-	d, s, ok, err := theDaemon(f.find)
+	d, s, ok, err := theDaemon(cmd, f.find)
 	if err != nil || !ok {
 		return h, err
 	}
 	if s.EtcdInsecure {
-		return h, cli.WithHint(fmt.Errorf("the etcd of the daemon on this machine (process %d) has no TLS", d.PID),
+		return h, cli.WithHint(fmt.Errorf("the etcd of the daemon on this machine (%s) has no TLS", d.Where()),
 			"no certificate is needed: etcdctl --endpoints="+strings.Join(s.Endpoints("HOST"), ","))
 	}
 	if s.Address == "" {
@@ -127,18 +127,15 @@ func (f *homeFlags) answering(h home) home {
 }
 
 // theDaemon is [daemons.One] for commands that have --pki-dir to tell two clusters apart.
-func theDaemon(find finder) (daemons.Daemon, daemons.Settings, bool, error) {
-	d, s, ok, err := daemons.One(find)
-	var several *cli.UsageError
-	if errors.As(err, &several) {
-		err = &cli.UsageError{Text: several.Text, Next: "say which cluster is meant: --pki-dir=DIR"}
-	}
-	return d, s, ok, err
+func theDaemon(cmd *cobra.Command, find finder) (daemons.Daemon, daemons.Settings, bool, error) {
+	return daemons.One(find, func(_ daemons.Daemon, s daemons.Settings) string {
+		return daemons.Again(cmd, "--pki-dir="+s.PKIDir)
+	})
 }
 
 func tellDaemon(cmd *cobra.Command, d daemons.Daemon) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "the authorities are those of the daemon on this machine (process %d, cluster %s)\n",
-		d.PID, cli.Plain(d.ClusterName()))
+	fmt.Fprintf(cmd.ErrOrStderr(), "the authorities are those of the daemon on this machine (%s, cluster %s)\n",
+		d.Where(), cli.Plain(d.ClusterName()))
 }
 
 // known returns the client URLs that nobody has to be asked for.

@@ -108,7 +108,7 @@ func (f *personFlags) here(cmd *cobra.Command, find finder) error {
 		return nil
 	}
 	f.pkiDir = managerPKI
-	d, s, ok, err := theDaemon(find)
+	d, s, ok, err := theDaemon(cmd, find)
 	if err != nil || !ok || s.Insecure {
 		return err
 	}

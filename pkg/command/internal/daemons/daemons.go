@@ -15,8 +15,9 @@ import (
 	"syscall"
 )
 
-// A Daemon is an etcd-manager, or an etcdadm auto, that runs on this machine.
+// A Daemon is an etcd-manager, or an etcdadm auto, that runs on this machine, or is to run.
 type Daemon struct {
+	// PID is its process, 0 where it does not run.
 	PID int
 	// Store is the location of its control and backup store, Cluster the name of its
 	// cluster, empty where the command line does not say it.
@@ -24,13 +25,30 @@ type Daemon struct {
 	// Elsewhere says that Store is a directory in the daemon's container that is not the
 	// one of that name here.
 	Elsewhere bool
+	// written is where it is written down, nil for one that runs.
+	written *written
+}
+
+// Where says how the daemon was found.
+func (d Daemon) Where() string {
+	if d.written != nil {
+		return "not running, by " + d.written.file
+	}
+	return fmt.Sprintf("process %d", d.PID)
 }
 
 // Find returns the daemons that run as root or as the user who asks, in the network of
 // this process, the lowest process first: others' processes, and those of pods, whose root
 // may be anybody, are not trusted to say where a store is. A daemon uses the machine's
-// network. A process that ends meanwhile is none.
-func Find() ([]Daemon, error) { return find("/proc") }
+// network. A process that ends meanwhile is none. Where none runs it returns those that systemd
+// or the kubelet are to run: a cluster has its settings also while its daemon is down.
+func Find() ([]Daemon, error) {
+	found, err := find("/proc")
+	if err == nil && len(found) == 0 {
+		found = machine.writtenDown()
+	}
+	return found, err
+}
 
 func find(proc string) ([]Daemon, error) {
 	entries, err := os.ReadDir(proc)

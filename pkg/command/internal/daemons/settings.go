@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
@@ -44,7 +43,12 @@ var defaults = map[string][2]string{
 }
 
 // Settings reads the daemon's command line again.
-func (d Daemon) Settings() (Settings, error) { return d.settings("/proc") }
+func (d Daemon) Settings() (Settings, error) {
+	if d.written != nil {
+		return d.written.settings()
+	}
+	return d.settings("/proc")
+}
 
 func (d Daemon) settings(proc string) (Settings, error) {
 	dir := filepath.Join(proc, strconv.Itoa(d.PID))
@@ -118,21 +122,15 @@ func isSet(argv []string, flag string) bool {
 }
 
 // One returns the daemon that runs on this machine with its settings; ok is false where
-// none does. Where there are more it is an error: nobody can tell which is meant.
-func One(find func() ([]Daemon, error)) (d Daemon, s Settings, ok bool, err error) {
+// none does. Where there are more it is an error: nobody can tell which is meant. Line
+// returns the command line by which one of them is, as a hint.
+func One(find func() ([]Daemon, error), line func(Daemon, Settings) string) (d Daemon, s Settings, ok bool, err error) {
 	found, err := find()
 	switch {
 	case err != nil || len(found) == 0:
 		return Daemon{}, Settings{}, false, err
 	case len(found) > 1:
-		var list []string
-		for _, d := range found {
-			list = append(list, fmt.Sprintf("process %d of cluster %s", d.PID, cli.Plain(d.Cluster)))
-		}
-		return Daemon{}, Settings{}, false, &cli.UsageError{
-			Text: fmt.Sprintf("%d daemons run on this machine: %s", len(found), strings.Join(list, ", ")),
-			Next: "say which cluster is meant, with --nodes=HOST:PORT and --pki-dir, or --endpoints of its etcd",
-		}
+		return Daemon{}, Settings{}, false, several(found, line)
 	}
 	if s, err = found[0].Settings(); err != nil {
 		return Daemon{}, Settings{}, false, err

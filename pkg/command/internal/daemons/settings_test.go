@@ -59,24 +59,37 @@ func TestDefaultsAreTheDaemons(t *testing.T) {
 }
 
 func TestOne(t *testing.T) {
+	reach := func(d Daemon, s Settings) string { return strings.Join(Reach(d, s), " ") }
 	none := func() ([]Daemon, error) { return nil, nil }
-	if _, _, ok, err := One(none); ok || err != nil {
+	if _, _, ok, err := One(none, reach); ok || err != nil {
 		t.Errorf("of none: %v, %v", ok, err)
 	}
 	two := func() ([]Daemon, error) { return []Daemon{{PID: 1, Cluster: "a"}, {PID: 2}}, nil }
 	var usage *cli.UsageError
-	if _, _, ok, err := One(two); ok || !errors.As(err, &usage) {
+	if _, _, ok, err := One(two, reach); ok || !errors.As(err, &usage) {
 		t.Errorf("of two: %v, %v", ok, err)
 	}
 	pid := testchild.Named(t, "etcd-manager", "--cluster-name=x", "--backup-store=s3://b/one", "--pki-dir=/nowhere",
 		"--grpc-port=9")
 	mine := func() ([]Daemon, error) { return []Daemon{{PID: pid, Cluster: "x", Store: "s3://b/one"}}, nil }
-	d, s, ok, err := One(mine)
+	d, s, ok, err := One(mine, reach)
 	if !ok || err != nil || s.GRPCPort != 9 || s.PKIDir != "/nowhere" || d.PID != pid {
 		t.Errorf("%+v %+v %v %v", d, s, ok, err)
 	}
+	both := func() ([]Daemon, error) {
+		return []Daemon{
+			{PID: pid, Cluster: "x", Store: "s3://b/one"},
+			{Store: "s3://key:secret@b/two", written: &written{argv: []string{"etcd-manager", "--address=10.0.0.7", "--insecure",
+				"--etcd-insecure"}}},
+		}, nil
+	}
+	if _, _, _, err := One(both, reach); !errors.As(err, &usage) || usage.Next !=
+		"--cluster-name=x --nodes=127.0.0.1:9 --backup-store=s3://b/one --pki-dir=/nowhere\n"+
+			"--cluster-name=etcd --nodes=10.0.0.7:8000 --insecure --etcd-insecure" {
+		t.Errorf("of two that run: %q", usage.Next)
+	}
 	another := func() ([]Daemon, error) { return []Daemon{{PID: pid, Cluster: "x", Store: "s3://b/two"}}, nil }
-	if _, _, ok, err := One(another); ok || err == nil {
+	if _, _, ok, err := One(another, reach); ok || err == nil {
 		t.Errorf("a process that is another one by now: %v, %v", ok, err)
 	}
 }

@@ -1,0 +1,72 @@
+package daemons
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const aUnit = `[Service]
+ExecStart=-/usr/local/bin/etcd-manager \
+  --cluster-name=main "--backup-store=s3://bucket/a b" \
+  --address=10.0.0.7 --grpc-port=3996 --pki-dir=/pki/100%%
+`
+
+// As the kubelet of a machine of kops has it.
+const aPod = `apiVersion: v1
+kind: Pod
+spec:
+  containers:
+  - command: [/bin/sh, -c, "mkfifo /tmp/pipe; (tee -a /var/log/etcd.log < /tmp/pipe & ) ; exec /etcd-manager
+      --backup-store=s3://bucket/etcd/events --cluster-name=etcd-events --grpc-port=3997
+      --pki-dir=/etc/kubernetes/pki/etcd-manager --insecure=false > /tmp/pipe 2>&1"]
+    volumeMounts:
+    - {name: pki, mountPath: /etc/kubernetes/pki/etcd-manager}
+  volumes:
+  - {name: pki, hostPath: {path: /etc/kubernetes/pki/etcd-manager-events}}
+`
+
+// A daemon that does not run has its settings where systemd or the kubelet has them.
+func TestDaemonsThatAreWrittenDown(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.service": aUnit,
+		"b.service": "[Service]\nExecStart=/usr/bin/etcd-manager --backup-store=$STORE\n",
+		"c.service": "[Service]\nExecStart=/usr/bin/etcd\nExecStart=\nExecStart=etcd-manager \"--backup-store=/x\n",
+		"d.yaml":    aPod,
+		"e.yaml":    "spec: [",
+		"f.yaml":    strings.ReplaceAll(aPod, "s3://bucket/etcd/events", "file:///store"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	anybodys := filepath.Join(dir, "g.service")
+	err := errors.Join(os.WriteFile(anybodys, []byte(aUnit), 0o600), os.Chmod(anybodys, 0o666))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := places{units: []string{filepath.Join(dir, "*.service")}, pods: []string{filepath.Join(dir, "*.yaml")}}
+	found := p.writtenDown()
+	if len(found) != 3 {
+		t.Fatalf("%d daemons: %+v", len(found), found)
+	}
+	const events = "/etc/kubernetes/pki/etcd-manager-events"
+	for i, want := range []struct {
+		store, cluster, file, node, pki string
+		elsewhere                       bool
+	}{
+		{"s3://bucket/a b", "main", "a.service", "10.0.0.7:3996", "/pki/100%", false},
+		{"s3://bucket/etcd/events", "etcd-events", "d.yaml", "127.0.0.1:3997", events, false},
+		{"file:///store", "etcd-events", "f.yaml", "127.0.0.1:3997", events, true},
+	} {
+		d := found[i]
+		s, err := d.Settings()
+		if err != nil || d.Store != want.store || d.Cluster != want.cluster || s.Node("") != want.node ||
+			s.PKIDir != want.pki || d.Elsewhere != want.elsewhere || s.Insecure || d.Where() != "not running, by "+filepath.Join(dir, want.file) {
+			t.Errorf("%+v, %s, %+v, %v, want %+v", d, d.Where(), s, err, want)
+		}
+	}
+}
