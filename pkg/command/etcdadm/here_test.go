@@ -66,9 +66,9 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 		!strings.Contains(told, "its store is not reachable from here") {
 		t.Errorf("a store in a container: %+v, %s", o, told)
 	}
-	other := daemons.Daemon{PID: testchild.Named(t, "etcd-manager", "--backup-store=s3://b/events", "--cluster-name=events"),
-		Store: "s3://b/events", Cluster: "events"}
-	if o, told, code := run([]daemons.Daemon{one, other}, "plan", "--spec-member-count=3"); code != 2 || len(o.Nodes) != 0 ||
+	pid := testchild.Named(t, "etcd-manager", "--backup-store=s3://b/events", "--cluster-name=events")
+	two := []daemons.Daemon{one, {PID: pid, Store: "s3://b/events", Cluster: "events"}}
+	if o, told, code := run(two, "plan", "--spec-member-count=3"); code != 2 || len(o.Nodes) != 0 ||
 		!strings.Contains(told, "\nhint: etcdadm plan --spec-member-count=3 --cluster-name=main --nodes=10.0.0.7:3996 "+
 			"--backup-store=s3://bucket/etcd --pki-dir=/pki --etcd-insecure\n"+
 			"hint: etcdadm plan --spec-member-count=3 --cluster-name=events --nodes=127.0.0.1:8000 "+
