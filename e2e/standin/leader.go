@@ -216,7 +216,7 @@ func (c *controller) with(ctx context.Context, urls []string, do clientCall) err
 	if len(urls) == 0 {
 		return errors.New("the member has no client URLs")
 	}
-	if c.tls == nil {
+	if c.tls == nil && !c.m.o.insecure {
 		config, err := clientTLS(c.m.o)
 		if err != nil {
 			return err

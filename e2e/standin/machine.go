@@ -130,10 +130,6 @@ func (m *machine) binary(version, program string) (string, error) {
 
 // environment is all that etcd is told.
 func (m *machine) environment() ([]string, error) {
-	pki, err := m.issue(m.state.Token)
-	if err != nil {
-		return nil, err
-	}
 	n, phase := m.own(), "existing"
 	if m.state.New {
 		phase = "new"
@@ -153,11 +149,12 @@ func (m *machine) environment() ([]string, error) {
 		"LISTEN_CLIENT_URLS=" + everywhere(client), "ADVERTISE_CLIENT_URLS=" + client,
 		"INITIAL_CLUSTER_STATE=" + phase, "INITIAL_CLUSTER_TOKEN=" + m.state.Token,
 		"INITIAL_CLUSTER=" + strings.Join(initial, ","), "STRICT_RECONFIG_CHECK=true", "LISTEN_METRICS_URLS=",
-		"CLIENT_CERT_AUTH=true", "TRUSTED_CA_FILE=" + pki + "/clients/ca.crt",
-		"CERT_FILE=" + pki + "/clients/server.crt", "KEY_FILE=" + pki + "/clients/server.key",
-		"PEER_CLIENT_CERT_AUTH=true", "PEER_TRUSTED_CA_FILE=" + pki + "/peers/ca.crt",
-		"PEER_CERT_FILE=" + pki + "/peers/me.crt", "PEER_KEY_FILE=" + pki + "/peers/me.key",
 	}
+	keys, err := m.keys()
+	if err != nil {
+		return nil, err
+	}
+	env = append(env, keys...)
 	if strings.HasPrefix(strings.TrimPrefix(m.state.Version, "v"), "3.5.") {
 		env = append(env, "EXPERIMENTAL_INITIAL_CORRUPT_CHECK=true")
 	}
@@ -170,6 +167,23 @@ func (m *machine) environment() ([]string, error) {
 		}
 	}
 	return env, nil
+}
+
+// keys are the variables of TLS. There are keys beside http URLs, too.
+func (m *machine) keys() ([]string, error) {
+	if m.o.insecure {
+		return nil, nil
+	}
+	pki, err := m.issue(m.state.Token)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		"CLIENT_CERT_AUTH=true", "TRUSTED_CA_FILE=" + pki + "/clients/ca.crt",
+		"CERT_FILE=" + pki + "/clients/server.crt", "KEY_FILE=" + pki + "/clients/server.key",
+		"PEER_CLIENT_CERT_AUTH=true", "PEER_TRUSTED_CA_FILE=" + pki + "/peers/ca.crt",
+		"PEER_CERT_FILE=" + pki + "/peers/me.crt", "PEER_KEY_FILE=" + pki + "/peers/me.key",
+	}, nil
 }
 
 // stop ends the member with SIGKILL.
@@ -241,7 +255,7 @@ func (m *machine) Join(j existing.Join) error {
 }
 
 // Reconfigure starts the member anew.
-func (m *machine) Reconfigure(version string, quarantined bool) error {
+func (m *machine) Reconfigure(version string, quarantined, enableTLS bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state.Token == "" {
@@ -252,6 +266,14 @@ func (m *machine) Reconfigure(version string, quarantined bool) error {
 			return err
 		}
 		m.state.Version = version
+	}
+	if enableTLS && m.o.insecure {
+		return errors.New("there are no keys for etcd")
+	}
+	for i, n := range m.state.Nodes {
+		if enableTLS && n.Name == m.o.name {
+			m.state.Nodes[i] = withTLS(n)
+		}
 	}
 	m.state.Quarantined = quarantined
 	m.stop()

@@ -117,7 +117,7 @@ func TestEnvironment(t *testing.T) {
 	if got := told(t, m); !slices.Equal(got, want) {
 		t.Errorf("etcd is told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if err := m.Reconfigure("3.6.12", false); err != nil {
+	if err := m.Reconfigure("3.6.12", false, false); err != nil {
 		t.Fatal(err)
 	}
 	open := "ETCD_LISTEN_CLIENT_URLS=https://0.0.0.0:4001"
@@ -200,7 +200,7 @@ func TestStopEtcd(t *testing.T) {
 	}
 	m = joined(t, "3.6.12")
 	told(t, m)
-	if m.Reconfigure("3.7.9", false) == nil {
+	if m.Reconfigure("3.7.9", false, false) == nil {
 		t.Error("it runs an etcd that it does not have")
 	}
 	if err := os.MkdirAll(m.dataDir(), 0o700); err != nil {

@@ -34,7 +34,7 @@ func (c *controller) create(ctx context.Context, v *view, spec existing.Spec) er
 	_, _ = rand.Read(b[:])
 	j := existing.Join{Token: base64.RawURLEncoding.EncodeToString(b[:]), Version: spec.Version}
 	for _, name := range names {
-		j.Nodes = append(j.Nodes, v.infos[name].Node)
+		j.Nodes = append(j.Nodes, c.proposed(v.infos[name]))
 	}
 	log.Printf("a new cluster %s of %v", j.Token, names)
 	if err := c.broadcast(ctx, v, v.leader.Acknowledged, names); err != nil {
@@ -49,6 +49,14 @@ func (c *controller) create(ctx context.Context, v *view, spec existing.Spec) er
 		}
 	}
 	return c.writeSpec(spec)
+}
+
+// proposed is the node of a machine as a member: with TLS, unless its leader has none.
+func (c *controller) proposed(i existing.Info) existing.Node {
+	if c.m.o.insecure {
+		return i.Node
+	}
+	return withTLS(i.Node)
 }
 
 // enough says whether a cluster is made of those that are there: of all, or of one less
@@ -71,7 +79,7 @@ func (c *controller) membership(ctx context.Context, v *view) error {
 	closed, enough := v.quarantined(), min(acked, v.well()) >= quorum(c.spec.Count)
 	if closed > 0 && (enough || closed < len(configured)) {
 		for _, name := range configured {
-			if err := v.leader.Reconfigure(ctx, name, "", !enough); err != nil {
+			if err := v.leader.Reconfigure(ctx, name, "", !enough, false); err != nil {
 				return err
 			}
 		}
@@ -89,7 +97,10 @@ func (c *controller) membership(ctx context.Context, v *view) error {
 			return err
 		}
 	}
-	return c.updateURLs(ctx, v)
+	if c.m.o.insecure {
+		return nil
+	}
+	return c.reconcileTLS(ctx, v)
 }
 
 // quarantined returns how many members are closed to clients.
@@ -102,19 +113,25 @@ func (v *view) quarantined() (n int) {
 	return n
 }
 
-// updateURLs has the peer URLs on record follow the flags of their machine, one member in
-// a round.
-func (c *controller) updateURLs(ctx context.Context, v *view) error {
+// reconcileTLS has the peer URLs on record follow the flags of their machine, with TLS, one
+// member in a round. A member whose machine says that it has none is started anew with it.
+func (c *controller) reconcileTLS(ctx context.Context, v *view) error {
 	for _, m := range v.members {
 		i, there := v.infos[m.Name]
-		if !there || slices.Equal(m.PeerURLs, i.Node.Peer) {
+		if !there {
 			continue
 		}
-		log.Printf("the peer URLs of %s are %v", m.Name, i.Node.Peer)
-		return c.with(ctx, urlsOf(i), func(ctx context.Context, client *clientv3.Client) error {
-			_, err := client.MemberUpdate(ctx, m.ID, i.Node.Peer)
-			return err
-		})
+		if want := secure(i.Node.Peer); !slices.Equal(m.PeerURLs, want) {
+			log.Printf("the peer URLs of %s are %v", m.Name, want)
+			return c.with(ctx, urlsOf(i), func(ctx context.Context, client *clientv3.Client) error {
+				_, err := client.MemberUpdate(ctx, m.ID, want)
+				return err
+			})
+		}
+		if n, ok := i.State.Node(m.Name); ok && !n.TLS {
+			log.Printf("%s is to use TLS", m.Name)
+			return v.leader.Reconfigure(ctx, m.Name, "", false, true)
+		}
 	}
 	return nil
 }
@@ -135,15 +152,17 @@ func (c *controller) add(ctx context.Context, v *view) error {
 		from := v.infos[configured[0]].State
 		j := existing.Join{Phase: existing.Prepare, Token: from.Token, Version: from.Version}
 		for _, m := range v.members {
-			j.Nodes = append(j.Nodes, existing.Node{Name: m.Name, Peer: m.PeerURLs, Client: m.ClientURLs, TLS: true})
+			n := existing.Node{Name: m.Name, Peer: m.PeerURLs, Client: m.ClientURLs, TLS: !c.m.o.insecure}
+			j.Nodes = append(j.Nodes, n)
 		}
-		j.Nodes = append(j.Nodes, i.Node)
+		n := c.proposed(i)
+		j.Nodes = append(j.Nodes, n)
 		if err := v.leader.Join(ctx, name, j); err != nil {
 			return err
 		}
 		log.Printf("add %s", name)
 		if err := c.change(ctx, v, func(ctx context.Context, client *clientv3.Client) error {
-			_, err := client.MemberAdd(ctx, i.Node.Peer)
+			_, err := client.MemberAdd(ctx, n.Peer)
 			if errors.Is(err, rpctypes.ErrMemberExist) || errors.Is(err, rpctypes.ErrPeerURLExist) {
 				err = nil
 			}

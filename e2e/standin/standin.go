@@ -11,8 +11,8 @@
 //
 //   - A change of the etcd version, in place or by dump and restore. Nobody changes both the
 //     program and the version at the same time.
-//   - TLS that is switched on, and --etcd-insecure: it takes lines with https only. Peer URLs
-//     do follow the flags.
+//   - What a machine with --etcd-insecure does that a leader without it tells to use TLS: the
+//     description does not say. Here it refuses, and keeps its member as it is.
 //   - The removal of a member that is not healthy while there are more than the spec wants:
 //     at the right size that never happens.
 //   - Whom a map gives first: of several that would do, it takes the first by name, to create
@@ -61,6 +61,7 @@ type options struct {
 	store, cluster, data, name, address, pki, suffix string
 	client, peer, quarantine                         string
 	port                                             int
+	insecure                                         bool
 	interval                                         time.Duration
 	etcd                                             []string
 	volumeProvider, volumeNameTag                    string
@@ -81,6 +82,7 @@ func parse(args []string) (options, error) {
 		fs.StringVar(to, name, "", "")
 	}
 	fs.Bool("containerized", false, "")
+	fs.BoolVar(&o.insecure, "etcd-insecure", false, "")
 	fs.IntVar(&o.port, "grpc-port", 8000, "")
 	fs.DurationVar(&o.interval, "backup-interval", 15*time.Minute, "")
 	fs.DurationVar(&o.places.every, "discovery-poll-interval", time.Minute, "")
@@ -115,11 +117,27 @@ func (o options) host(name string) string {
 // node is this machine's node, made from the flags.
 func (o options) node() existing.Node {
 	urls := func(template string) []string {
-		return []string{strings.ReplaceAll(template, "__name__", o.host(o.name))}
+		u := strings.ReplaceAll(template, "__name__", o.host(o.name))
+		if o.insecure {
+			u = strings.Replace(u, "https://", "http://", 1)
+		}
+		return []string{u}
 	}
-	return existing.Node{
-		Name: o.name, Peer: urls(o.peer), Client: urls(o.client), QuarantineURLs: urls(o.quarantine), TLS: true,
+	return existing.Node{Name: o.name, Peer: urls(o.peer), Client: urls(o.client), QuarantineURLs: urls(o.quarantine)}
+}
+
+// secure returns URLs with https.
+func secure(urls []string) (list []string) {
+	for _, u := range urls {
+		list = append(list, strings.Replace(u, "http://", "https://", 1))
 	}
+	return list
+}
+
+// withTLS returns a node whose etcd has TLS.
+func withTLS(n existing.Node) existing.Node {
+	n.Peer, n.Client, n.QuarantineURLs, n.TLS = secure(n.Peer), secure(n.Client), secure(n.QuarantineURLs), true
+	return n
 }
 
 // Run is the program. It returns when it cannot run.

@@ -32,9 +32,9 @@ func TestHostsAreAskedForBeforeTheMemberStarts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			must(t, existing.State{Token: "token", Version: "3.6.16", Nodes: []existing.Node{
-				{Name: "a", Peer: []string{"https://a.x:2380"}, TLS: true},
+				{Name: "a", Peer: []string{"https://a.x:2380"}},
 			}}.Write(dir))
-			state, err := nodestate.Open(dir, nodestate.Self{Name: "a", TLS: true})
+			state, err := nodestate.Open(dir, nodestate.Self{Name: "a"})
 			must(t, err)
 			t.Cleanup(func() { _ = state.Close() })
 			if c.own != "" {

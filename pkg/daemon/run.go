@@ -128,7 +128,7 @@ func (d *Daemon) openState(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.state, err = nodestate.Open(d.c.DataDir, nodestate.Self{Name: d.name, URLs: urls, TLS: !d.c.EtcdInsecure})
+	d.state, err = nodestate.Open(d.c.DataDir, nodestate.Self{Name: d.name, URLs: urls})
 	if err != nil {
 		return err
 	}

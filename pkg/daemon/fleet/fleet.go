@@ -183,14 +183,14 @@ func (f *Fleet) askSelf(ctx context.Context, busy *atomic.Bool) (cluster.Answer,
 
 // probe asks a member whose daemon is unreachable. The connection is made for the
 // one question: it is needed rarely.
-func (f *Fleet) probe(ctx context.Context, clientURLs []string) (cluster.Report, error) {
+func (f *Fleet) probe(ctx context.Context, clientURLs []string, host string) (cluster.Report, error) {
 	// The client tries until its context ends, also where nobody listens: each
 	// observation would take that long, the first one of a new coordinator too.
 	if err := listening(ctx, clientURLs[0]); err != nil {
 		return cluster.Report{}, err
 	}
 	// Of one URL: a read that another member answers says nothing about this one.
-	c, err := f.etcd(clientURLs[:1])
+	c, err := f.etcd(clientURLs[:1], host)
 	if err != nil {
 		return cluster.Report{}, err
 	}
@@ -211,8 +211,9 @@ func listening(ctx context.Context, clientURL string) error {
 	return conn.Close()
 }
 
-func (f *Fleet) etcd(clientURLs []string) (*etcdclient.Client, error) {
-	o := etcdclient.Options{Endpoints: clientURLs}
+// etcd returns a client of members, whose certificates are of host where that is not empty.
+func (f *Fleet) etcd(clientURLs []string, host string) (*etcdclient.Client, error) {
+	o := etcdclient.Options{Endpoints: clientURLs, ServerName: host}
 	if f.o.EtcdTLS != nil {
 		o.TLS = f.o.EtcdTLS()
 	}
@@ -238,7 +239,7 @@ func (f *Fleet) address(name cluster.NodeName) (string, error) {
 func (f *Fleet) Coordinator() *apply.Coordinator {
 	return &apply.Coordinator{
 		Self: f.o.Name, Fence: f.lease, Execute: f.execute, Records: f.o.Records, Now: f.o.Now,
-		Etcd: func(urls []string) (apply.Etcd, error) { return f.etcd(urls) },
+		Etcd: func(urls []string) (apply.Etcd, error) { return f.etcd(urls, "") },
 	}
 }
 

@@ -278,7 +278,7 @@ func TestNobodyListensAtAMember(t *testing.T) {
 	}
 	f := &Fleet{}
 	// The test ends it, not a deadline.
-	if _, err := f.probe(t.Context(), []string{gone}); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := f.probe(t.Context(), []string{gone}, ""); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -21,7 +21,7 @@ func sources(change func(*Sources)) Sources {
 			return cluster.Answer{Node: cluster.Node{Name: p.Name}, Now: time.Now()}, nil
 		},
 		Store: func(context.Context) StoreAnswer { return StoreAnswer{} },
-		Probe: func(context.Context, []string) (cluster.Report, error) {
+		Probe: func(context.Context, []string, string) (cluster.Report, error) {
 			return cluster.Report{}, errors.New("refused")
 		},
 	}
@@ -131,7 +131,7 @@ func TestOnlyMembersOfUnreachableNodesAreProbed(t *testing.T) {
 				return cluster.Answer{Node: cluster.Node{Assigned: &cluster.Assigned{Token: "t1"}}, Report: report(1, 1, 2),
 					Now: time.Now()}, nil
 			}
-			s.Probe = func(_ context.Context, u []string) (cluster.Report, error) {
+			s.Probe = func(_ context.Context, u []string, _ string) (cluster.Report, error) {
 				if urls.Swap(u[0]) != nil {
 					t.Errorf("a second member is probed, at %v", u)
 				}
@@ -159,7 +159,7 @@ func TestMembersWithoutAKnownNodeAreProbedToo(t *testing.T) {
 		probes := atomic.Int32{}
 		s := sources(func(s *Sources) {
 			s.Peers = func() []Peer { return nil }
-			s.Probe = func(context.Context, []string) (cluster.Report, error) {
+			s.Probe = func(context.Context, []string, string) (cluster.Report, error) {
 				probes.Add(1)
 				return cluster.Report{}, errors.New("refused")
 			}
@@ -173,7 +173,9 @@ func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sources(func(s *Sources) {
 			s.Ask = func(ctx context.Context, _ Peer) (cluster.Answer, error) { return cluster.Answer{}, hang(ctx) }
-			s.Probe = func(ctx context.Context, _ []string) (cluster.Report, error) { return cluster.Report{}, hang(ctx) }
+			s.Probe = func(ctx context.Context, _ []string, _ string) (cluster.Report, error) {
+				return cluster.Report{}, hang(ctx)
+			}
 		})
 		_, took := collect(t, s, cluster.Observation{
 			Members: []cluster.Member{member(1, "a", "http://a"), member(2, "b", "http://b")},
@@ -199,7 +201,9 @@ func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
 		}, lateTime, errLate.Error()},
 		"to the gossip, and its member too": {func(s *Sources, prev *cluster.Observation) {
 			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
-			s.Probe = func(ctx context.Context, _ []string) (cluster.Report, error) { return cluster.Report{}, hang(ctx) }
+			s.Probe = func(ctx context.Context, _ []string, _ string) (cluster.Report, error) {
+				return cluster.Report{}, hang(ctx)
+			}
 			prev.Members = []cluster.Member{member(1, "a", "http://a")}
 		}, lateTime, errLate.Error()},
 		"to the gossip, while another source is slow": {func(s *Sources, _ *cluster.Observation) {

@@ -8,6 +8,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -56,8 +57,9 @@ type Sources struct {
 	Ask func(ctx context.Context, p Peer) (cluster.Answer, error)
 	// Store returns the store's answer; it may be a recent one.
 	Store func(ctx context.Context) StoreAnswer
-	// Probe asks a member whose node did not answer.
-	Probe func(ctx context.Context, clientURLs []string) (cluster.Report, error)
+	// Probe asks a member whose node did not answer. Where its certificate has to be of a
+	// name that is not in the URLs, that is host.
+	Probe func(ctx context.Context, clientURLs []string, host string) (cluster.Report, error)
 }
 
 // A question has a deadline; a healthy answer takes milliseconds. What did not
@@ -184,15 +186,27 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cl
 			ctx, cancel := context.WithTimeout(ctx, unreachableTimeout)
 			defer cancel()
 			out[i].member = m
-			urls := m.ClientURLs
-			for _, n := range nodes {
-				if n.Name == m.Name {
-					urls = cluster.URLsAt(urls, n.Address)
-				}
-			}
-			out[i].report, out[i].err = s.Probe(ctx, urls)
+			urls, host := whereabouts(m, nodes)
+			out[i].report, out[i].err = s.Probe(ctx, urls, host)
 		})
 	}
 	wg.Wait()
 	return out
+}
+
+// whereabouts returns the client URLs of a member at the address of its node, and the name
+// that its certificate has in any case: one that the existing etcd-manager has issued does
+// not have the address.
+func whereabouts(m cluster.Member, nodes []cluster.Node) (urls []string, host string) {
+	for _, n := range nodes {
+		if n.Name != m.Name {
+			continue
+		}
+		urls = cluster.URLsAt(m.ClientURLs, n.Address)
+		if u, err := url.Parse(m.ClientURLs[0]); err == nil && urls[0] != m.ClientURLs[0] {
+			host = u.Hostname()
+		}
+		return urls, host
+	}
+	return m.ClientURLs, ""
 }

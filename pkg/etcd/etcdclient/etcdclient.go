@@ -77,6 +77,8 @@ type Options struct {
 	Endpoints []string
 	// TLS is for those of https. Where it is nil and some are http, only these are called.
 	TLS *tls.Config
+	// ServerName is the name in the certificates, where that is not the host of an endpoint.
+	ServerName string
 	// ConnectTimeout is how long one try to connect may take, by default a second.
 	ConnectTimeout time.Duration
 }
@@ -90,7 +92,11 @@ func Open(o Options) (*Client, error) {
 	if len(o.Endpoints) == 0 {
 		return nil, errors.New("no etcd endpoint is known")
 	}
-	endpoints, how := byScheme(o.Endpoints, o.TLS)
+	if o.TLS != nil && o.ServerName != "" {
+		o.TLS = o.TLS.Clone()
+		o.TLS.ServerName = o.ServerName
+	}
+	endpoints, how := byScheme(o.Endpoints, o.TLS, o.ServerName)
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:           endpoints,
 		TLS:                 o.TLS,

@@ -1,6 +1,7 @@
 package etcdclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -14,9 +15,10 @@ import (
 )
 
 // byScheme returns which of the endpoints can be called, and how, where some have TLS and
-// others do not, as while it is switched on member by member. Left alone, etcd's client calls
-// all of them as it calls the first one.
-func byScheme(endpoints []string, config *tls.Config) ([]string, []grpc.DialOption) {
+// others do not, as while it is switched on member by member, or where the certificates are of
+// name. Left alone, etcd's client calls all of them as it calls the first one, and takes the
+// host of each for the name in its certificate.
+func byScheme(endpoints []string, config *tls.Config, name string) ([]string, []grpc.DialOption) {
 	var plain, hosts []string
 	for _, e := range endpoints {
 		if u, err := url.Parse(e); err == nil && strings.EqualFold(u.Scheme, "http") {
@@ -24,12 +26,12 @@ func byScheme(endpoints []string, config *tls.Config) ([]string, []grpc.DialOpti
 		}
 	}
 	switch {
-	case len(plain) == 0 || len(plain) == len(endpoints):
+	case len(plain) == len(endpoints) || len(plain) == 0 && (name == "" || config == nil):
 		return endpoints, nil
 	case config == nil:
 		return plain, nil
 	}
-	creds := Credentials(config, func(host string) bool { return slices.Contains(hosts, host) })
+	creds := schemes{credentials.NewTLS(config), func(host string) bool { return slices.Contains(hosts, host) }, name}
 	return endpoints, []grpc.DialOption{grpc.WithTransportCredentials(creds)}
 }
 
@@ -41,6 +43,8 @@ func Credentials(config *tls.Config, plain func(host string) bool) credentials.T
 type schemes struct {
 	credentials.TransportCredentials
 	plain func(host string) bool
+	// name is in the server's certificate, where that is not the host of the endpoint.
+	name string
 }
 
 // ClientHandshake is called with host and port of the endpoint.
@@ -49,7 +53,7 @@ func (s schemes) ClientHandshake(ctx context.Context, host string, conn net.Conn
 	if s.plain(host) {
 		return insecure.NewCredentials().ClientHandshake(ctx, host, conn)
 	}
-	return s.TransportCredentials.ClientHandshake(ctx, host, conn)
+	return s.TransportCredentials.ClientHandshake(ctx, cmp.Or(s.name, host), conn)
 }
 
 // Clone returns a copy.

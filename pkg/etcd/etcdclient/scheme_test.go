@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
@@ -33,6 +34,12 @@ func TestEndpointsWithAndWithoutTLS(t *testing.T) {
 			if list, err := c.Members(ctx); err != nil || len(list) != 1 {
 				t.Errorf("of %s: members %v, %v", endpoints, list, err)
 			}
+		}
+		// The name in the certificate may be another one than the host that is called.
+		elsewhere := strings.Replace(secure, "127.0.0.1", "localhost", 1)
+		named, ctx := within(t, Options{Endpoints: []string{elsewhere}, TLS: config, ServerName: "127.0.0.1"})
+		if r, err := named.Report(ctx); err != nil || r.ID == 0 || r.Version == (etcdversion.Version{}) {
+			t.Errorf("report %+v, %v", r, err)
 		}
 		// Without certificates only those without TLS are called.
 		c, ctx := within(t, Options{Endpoints: []string{secure, plain}})

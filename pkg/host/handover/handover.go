@@ -165,7 +165,7 @@ func (r *runner) result(obs machine.Observation) Result {
 // lock makes sure that no daemon runs, and that none starts until the end.
 func (r *runner) lock(j machine.Journal) (err error) {
 	cfg := r.m.Config()
-	self := nodestate.Self{Name: cfg.Name, URLs: machine.URLs(cfg), TLS: true}
+	self := nodestate.Self{Name: cfg.Name, URLs: machine.URLs(cfg)}
 	if r.goal.Action == machine.ToManager {
 		self.Name, self.URLs = j.Node, j.URLs
 	}

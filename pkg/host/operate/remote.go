@@ -112,7 +112,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 	said := answers{ids: map[cluster.ClusterID]bool{}, unanswered: map[string]bool{}}
 	// The daemon, which observes again all the time, gives a member half a second. Here
 	// one observation decides, so that only who did not answer the last one gets less.
-	probe := func(retryGrace context.Context, urls []string) (cluster.Report, error) {
+	probe := func(retryGrace context.Context, urls []string, _ string) (cluster.Report, error) {
 		ctx := ctx
 		if m.unanswered[urls[0]] {
 			ctx = retryGrace

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -37,13 +36,15 @@ func toCompat(s State, self Self, known []etcdNode) []byte {
 
 func compatNode(initialMember cluster.InitialMember, self Self, known []etcdNode) etcdNode {
 	n := etcdNode{Name: string(initialMember.Name), PeerURLs: initialMember.PeerURLs}
+	// Where it says so, the existing etcd-manager changes the record to https alone, and not
+	// what the member listens to.
+	n.TLS = len(initialMember.PeerURLs) > 0 && cluster.SecureURLs(initialMember.PeerURLs)
 	if initialMember.Name == self.Name {
-		n.ClientURLs, n.QuarantineURLs, n.TLS = self.URLs.Client, self.URLs.Quarantine, self.TLS
+		n.ClientURLs, n.QuarantineURLs = self.URLs.Client, self.URLs.Quarantine
 		return n
 	}
-	n.TLS = len(initialMember.PeerURLs) > 0 && strings.HasPrefix(initialMember.PeerURLs[0], "https:")
 	if i := slices.IndexFunc(known, func(k etcdNode) bool { return k.Name == n.Name }); i >= 0 {
-		n.ClientURLs, n.QuarantineURLs, n.TLS = known[i].ClientURLs, known[i].QuarantineURLs, known[i].TLS
+		n.ClientURLs, n.QuarantineURLs = known[i].ClientURLs, known[i].QuarantineURLs
 	}
 	return n
 }

@@ -84,6 +84,14 @@ func TestAssignmentGoesToTheirFile(t *testing.T) {
 	if !reflect.DeepEqual(got.cluster.nodes, want) {
 		t.Errorf("their file has nodes %+v", got.cluster.nodes)
 	}
+	// Whoever has no TLS yet gets it from the existing etcd-manager only if the file says so,
+	// whatever the flags are.
+	update(t, f, func(s *State) {
+		s.Peers = []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}}}
+	})
+	if got := compatOf(t, f.dir).cluster.nodes; len(got) != 1 || got[0].TLS || got[0].PeerURLs[0] != "http://10.0.0.1:2380" {
+		t.Errorf("without TLS their file has nodes %+v", got)
+	}
 	update(t, f, func(s *State) { s.Assigned, s.Bootstrap, s.Peers = nil, false, nil })
 	if got := slurp(t, path); got != "" {
 		t.Errorf("without an assignment their file holds %q", got)

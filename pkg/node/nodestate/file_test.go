@@ -26,7 +26,6 @@ var self = Self{
 		Client:     []string{"https://10.0.0.1:4001"},
 		Quarantine: []string{"https://10.0.0.1:3994"},
 	},
-	TLS: true,
 }
 
 func initialMembers() []cluster.InitialMember {

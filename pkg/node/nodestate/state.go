@@ -77,8 +77,6 @@ type Differs struct {
 type Self struct {
 	Name cluster.NodeName
 	URLs cluster.URLs
-	// TLS says that the node's etcd uses TLS.
-	TLS bool
 }
 
 // PeerURLs returns where the members look for the one of that name, as far as it is

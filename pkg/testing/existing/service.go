@@ -58,7 +58,7 @@ type Machine interface {
 	// Hosts is told the members' addresses, by name.
 	Hosts(addresses map[string]string)
 	Join(j Join) error
-	Reconfigure(version string, quarantined bool) error
+	Reconfigure(version string, quarantined, enableTLS bool) error
 	Backup(ctx context.Context, spec Spec) (name string, err error)
 	Restore(ctx context.Context, backup string) error
 	StopEtcd() error
@@ -91,7 +91,7 @@ func (d *Daemon) answer(ctx context.Context, method string, in []byte) (out []by
 		}
 		err = m.Join(j)
 	case reconfigure:
-		err = m.Reconfigure(string(field(in, 10)), isSet(in, 11))
+		err = m.Reconfigure(string(field(in, 10)), isSet(in, 11), isSet(in, 12))
 	case doBackup:
 		spec := field(field(in, 10), 3)
 		var name string
@@ -173,8 +173,9 @@ func (l Leader) Join(ctx context.Context, name string, j Join) error {
 }
 
 // Reconfigure has a machine start its member anew.
-func (l Leader) Reconfigure(ctx context.Context, name, version string, quarantined bool) error {
-	_, err := l.call(ctx, name, reconfigure, 0, flag(text(nil, 10, version), 11, quarantined))
+func (l Leader) Reconfigure(ctx context.Context, name, version string, quarantined, enableTLS bool) error {
+	b := flag(flag(text(nil, 10, version), 11, quarantined), 12, enableTLS)
+	_, err := l.call(ctx, name, reconfigure, 0, b)
 	return err
 }
 
