@@ -17,7 +17,9 @@ import (
 
 // events gives a machine the line of EtcdEventsHTTP, or that without.
 func (x *exchange) events(n *harness.Node, http bool) {
-	flags := slices.DeleteFunc(n.Flags, func(f string) bool { return strings.Contains(f, "http") || f == "--etcd-insecure=true" })
+	flags := slices.DeleteFunc(n.Flags, func(f string) bool {
+		return strings.Contains(f, "http") || f == "--etcd-insecure=true"
+	})
 	if http {
 		e := harness.KopsMain
 		for name, port := range map[string]int{"client": e.Client, "peer": e.Peer, "quarantine-client": e.Quarantine} {

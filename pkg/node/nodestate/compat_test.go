@@ -89,8 +89,8 @@ func TestAssignmentGoesToTheirFile(t *testing.T) {
 	update(t, f, func(s *State) {
 		s.Peers = []cluster.InitialMember{{Name: "a", PeerURLs: []string{"http://10.0.0.1:2380"}}}
 	})
-	if got := compatOf(t, f.dir).cluster.nodes; len(got) != 1 || got[0].TLS || got[0].PeerURLs[0] != "http://10.0.0.1:2380" {
-		t.Errorf("without TLS their file has nodes %+v", got)
+	if n := compatOf(t, f.dir).cluster.nodes; len(n) != 1 || n[0].TLS || n[0].PeerURLs[0] != "http://10.0.0.1:2380" {
+		t.Errorf("without TLS their file has nodes %+v", n)
 	}
 	update(t, f, func(s *State) { s.Assigned, s.Bootstrap, s.Peers = nil, false, nil })
 	if got := slurp(t, path); got != "" {
