@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -189,14 +191,28 @@ func (m machine) replace(t *testing.T) {
 	m.put(t, map[string][]byte{"/kind/kubeadm.conf": []byte(strings.ReplaceAll(conf, old, m.address(t)))})
 }
 
-// reboot kills a machine and starts it again, with its disk.
-func (m machine) reboot(t *testing.T) {
+// reboot kills machines and starts them again, with their disks.
+func reboot(t *testing.T, machines ...machine) {
 	t.Helper()
-	if _, err := docker(t.Context(), "kill", string(m)); err != nil {
-		t.Fatal(err)
+	addresses := map[machine]string{}
+	for _, m := range machines {
+		addresses[m] = m.address(t)
 	}
-	if _, err := docker(t.Context(), "start", string(m)); err != nil {
-		t.Fatal(err)
+	// Docker gives a container that starts the first address that is free.
+	order := slices.SortedFunc(maps.Keys(addresses), func(a, b machine) int {
+		return netip.MustParseAddr(addresses[a]).Compare(netip.MustParseAddr(addresses[b]))
+	})
+	for _, action := range []string{"kill", "start"} {
+		for _, m := range order {
+			if _, err := docker(t.Context(), action, string(m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, m := range machines {
+		if now := m.address(t); now != addresses[m] {
+			t.Fatalf("%s had the address %s, and has %s after it was started", m, addresses[m], now)
+		}
 	}
 }
 

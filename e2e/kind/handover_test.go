@@ -163,6 +163,17 @@ func (s *handed) toDaemonsAndBack(t *testing.T, w *Writer) {
 	w.check(t, 0, 0)
 }
 
+// The etcd that etcdadm runs as static pods, and that kubeadm uses as external etcd, is handed to the
+// daemons and taken back.
+func TestHandover(t *testing.T) {
+	long(t)
+	s := newHanded(t, "etcdadm-handover", nil, "etcd-manager")
+	s.found(t)
+	w := s.api(t).write(t)
+	w.more(t, 100)
+	s.toDaemonsAndBack(t, w)
+}
+
 // stackedPatches have kubeadm run an etcd of its own beside each API server, from our image.
 var stackedPatches = []string{`kind: ClusterConfiguration
 etcd:
