@@ -28,20 +28,11 @@ type handed struct {
 func (s *handed) off(t *testing.T, m machine, do func()) {
 	t.Helper()
 	if s.local {
-		m.must(t, "mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/")
-		await(t, "the API server of "+string(m)+" is off", 2*time.Minute, func(ctx context.Context) error {
-			_, err := m.run(ctx, "! bash -c '</dev/tcp/"+m.address(t)+"/6443' 2>/dev/null")
-			return err
-		})
+		m.apiOff(t)
 	}
 	do()
 	if s.local {
-		m.must(t, "mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/")
-		await(t, "the API server of "+string(m), 3*time.Minute, func(ctx context.Context) error {
-			_, err := m.run(ctx, "kubectl --kubeconfig=/etc/kubernetes/admin.conf --server=https://"+m.address(t)+
-				":6443 get --raw=/readyz")
-			return err
-		})
+		m.apiOn(t)
 	}
 }
 
