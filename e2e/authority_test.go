@@ -236,7 +236,7 @@ func TestAFloodOfConnectionsStopsNobody(t *testing.T) {
 		t.Errorf("a person is kept out: %v", err)
 	}
 	gone := c.Coordinator()
-	gone.Kill() // the others have to find each other anew
+	gone.Kill() // the others have to find each other again
 	c.Eventually(harness.Soon, "another coordinates", func(context.Context) error {
 		now, err := c.Status()
 		if err == nil && (string(now.Coordinator) == gone.Name || now.Term == 0) {

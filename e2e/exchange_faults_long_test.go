@@ -25,7 +25,7 @@ var exchangeSteps = []string{
 }
 
 // Daemons are killed with SIGKILL at each step of an exchange, with whatever ran in their
-// containers, and begun anew in place as the kubelet does.
+// containers, and begun again in place as the kubelet does.
 func TestRollingExchangeKilled(t *testing.T) {
 	t.Parallel()
 	bin := crashPrograms(t)
@@ -43,7 +43,7 @@ func TestRollingExchangeKilled(t *testing.T) {
 		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
 		x.startOurs(n)
 		eventually(t, x.c, "the members serve", func() error {
-			x.begunAnew()
+			x.begunAgain()
 			names, err := x.c.Voters(t.Context())
 			if err == nil && len(names) != 3 {
 				err = fmt.Errorf("the voters are %v", names)
@@ -53,11 +53,11 @@ func TestRollingExchangeKilled(t *testing.T) {
 		x.unchanged()
 	}
 	eventually(t, x.c, "the takeover", func() error {
-		x.begunAnew()
+		x.begunAgain()
 		return takenOver(t.Context(), x.c, 1, kopsVoters...)
 	})
 	eventually(t, x.c, "all steps have killed somebody", func() error {
-		x.begunAnew()
+		x.begunAgain()
 		left, err := os.ReadDir(dir)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("%v are left", left)
@@ -68,8 +68,8 @@ func TestRollingExchangeKilled(t *testing.T) {
 	w.WaitMore(harness.Soon, 10)
 }
 
-// begunAnew starts the daemons that have ended, in new containers.
-func (x *exchange) begunAnew() {
+// begunAgain starts the daemons that have ended, in new containers.
+func (x *exchange) begunAgain() {
 	x.t.Helper()
 	for _, n := range x.nodes {
 		how, ended := n.Ended()

@@ -16,7 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/standin"
 )
 
-// machineExchange is an exchange as kops does it: no container is made anew on a machine,
+// machineExchange is an exchange as kops does it: no container is made again on a machine,
 // the machine is replaced by another one, with another address, which attaches the volume.
 type machineExchange struct {
 	*exchange

@@ -50,7 +50,7 @@ func kopsPods(c *harness.Cluster, e harness.KopsEtcd, machines []*harness.Machin
 }
 
 // The pod of kops on three machines of AWS: each attaches its volume, makes a file system
-// and mounts it; containers end and are made anew, with new hosts files and without what
+// and mounts it; containers end and are made again, with new hosts files and without what
 // was mounted in them; a machine is replaced by another one, with another address; machines
 // lose their power. The log file is rotated by copying.
 func TestKopsPod(t *testing.T) {

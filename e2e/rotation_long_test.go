@@ -58,7 +58,7 @@ func TestKopsRotatesItsCAs(t *testing.T) {
 			for _, ca := range slices.Sorted(maps.Keys(before)) {
 				trusts := step.trusts
 				if ca == harness.ClientsCA && len(trusts) == 1 {
-					trusts = append(trusts, before) // the test's own certificate is not issued anew
+					trusts = append(trusts, before) // the test's own certificate is not issued again
 				}
 				writeBundle(t, dirs[name], ca, step.issues[ca], trusts)
 			}

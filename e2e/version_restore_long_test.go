@@ -19,7 +19,7 @@ import (
 )
 
 // Three members go from 3.5 to 3.4 by a restore. The word that allows it may be taken
-// back, and counts once: after the way up again it is asked for anew.
+// back, and counts once: after the way up again it is asked for again.
 func TestThreeMembersGoWhereOnlyARestoreLeads(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)

@@ -40,7 +40,7 @@ func (c *Cluster) printLogs() {
 }
 
 // ordinary are etcd's lines that are not about an error of its own. That
-// another member does not answer is a warning, and repeated for ever.
+// another member does not answer is a warning, and repeated forever.
 var ordinary = regexp.MustCompile(`^etcd: .*"level":"(info|warn)"`)
 
 // Said returns the part of the node's log from offset on.

@@ -156,7 +156,7 @@ func TestStackedBackup(t *testing.T) {
 	s.fresh(t, b, "main")
 }
 
-// lostAndRestored deletes the data of all members, and makes it anew from a backup.
+// lostAndRestored deletes the data of all members, and makes it again from a backup.
 func (s *handed) lostAndRestored(t *testing.T, b bucket, name string) {
 	t.Helper()
 	var members []string

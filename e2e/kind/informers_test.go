@@ -109,11 +109,11 @@ func (f *follower) at(t *testing.T) int64 {
 	return n
 }
 
-// hasFollowed makes sure that the informer has read everything anew since the restore, at a version
+// hasFollowed makes sure that the informer has read everything again since the restore, at a version
 // above all that it has seen, and holds what the API server has.
 func (f *follower) hasFollowed(t *testing.T) {
 	t.Helper()
-	await(t, "the informer of "+f.what+" has read everything anew", 2*time.Minute, func(ctx context.Context) error {
+	await(t, "the informer of "+f.what+" has read everything again", 2*time.Minute, func(ctx context.Context) error {
 		if f.lists.Load() == f.listed {
 			return errors.New("it has not")
 		}

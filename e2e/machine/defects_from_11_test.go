@@ -74,7 +74,7 @@ func errorsOnce(t *testing.T) {
 	}
 }
 
-// 14: systemd was let wait for a quorum for ever, and the health check for five
+// 14: systemd was let wait for a quorum forever, and the health check for five
 // seconds whatever was said.
 func waitingEnds(t *testing.T) {
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 2)

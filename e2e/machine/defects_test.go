@@ -259,7 +259,7 @@ func bracketsOfIPv6(t *testing.T) {
 }
 
 // 10: nothing was compared: not the archive with a checksum, nor the whole
-// version with what the binaries say. A broken download was used for ever.
+// version with what the binaries say. A broken download was used forever.
 func archivesAreChecked(t *testing.T) {
 	h := newHost(t, "a", v36)
 	h.vars["ETCDADM_BINARIES_DIR"] = ""

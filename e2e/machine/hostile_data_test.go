@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// wipe takes paths away, as when a machine is provisioned anew.
+// wipe takes paths away, as when a machine is provisioned again.
 func (h *host) wipe(paths ...string) {
 	h.t.Helper()
 	for _, p := range paths {

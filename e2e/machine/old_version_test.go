@@ -11,7 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 )
 
-// A machine is installed anew and keeps its data: nobody but the data knows which etcd has
+// A machine is installed again and keeps its data: nobody but the data knows which etcd has
 // run, and 3.4 would start on that of 3.6 without a word, and write to it.
 func TestAnOlderEtcdIsNotStartedOnKeptData(t *testing.T) {
 	t.Parallel()

@@ -254,7 +254,7 @@ func (m *machine) Join(j existing.Join) error {
 	return m.state.Write(m.o.data)
 }
 
-// Reconfigure starts the member anew.
+// Reconfigure starts the member again.
 func (m *machine) Reconfigure(version string, quarantined, enableTLS bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,7 +5,7 @@ package systemd
 import "testing"
 
 // All is lost but a snapshot and the CA: reset every machine, bootstrap the cluster
-// anew from the snapshot, join the others.
+// again from the snapshot, join the others.
 func TestRestoreACluster(t *testing.T) {
 	t.Parallel()
 	machines := Start(t, 3)

@@ -83,7 +83,7 @@ func firstFinding(ctx context.Context, l FindingStore, name string) (f Finding, 
 		return f, fmt.Errorf("read what was found wrong with %s: %w", name, err)
 	}
 	if there && json.Unmarshal(b, &f) != nil {
-		return Finding{}, nil // it is written anew
+		return Finding{}, nil // it is written again
 	}
 	return f, nil
 }

@@ -327,7 +327,7 @@ func TestCAOfTheExistingEtcdadm(t *testing.T) {
 	}
 }
 
-// withSerialZero signs a certificate of rsaKey anew with the serial number 0,
+// withSerialZero signs a certificate of rsaKey again with the serial number 0,
 // which crypto/x509 reads and does not write.
 func withSerialZero(t *testing.T, der []byte) []byte {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 )
 
 // Where etcd's cipher suites are for keys of one kind, a server with a key of the other is
-// reached by nobody who speaks TLS 1.2. Its pairs are issued anew, with their names; clients
+// reached by nobody who speaks TLS 1.2. Its pairs are issued again, with their names; clients
 // may have any key.
 func TestKeysThatNoCipherSuiteIsForAreReplaced(t *testing.T) {
 	for kind, other := range map[x509.PublicKeyAlgorithm]x509.PublicKeyAlgorithm{

@@ -36,7 +36,7 @@ func (id *Identity) serverTLS() *tls.Config {
 //
 // With an empty serverName the server must prove to be the host that is
 // dialled, as usual, but the CA bundle is the one of this moment. Make such a
-// configuration anew for each new client.
+// configuration again for each new client.
 func (id *Identity) ClientTLS(serverName string) *tls.Config {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12,

@@ -16,7 +16,7 @@ import (
 
 const (
 	// etcdLogName is the file of etcd's own log in the data directory, etcdLogSize at how
-	// many bytes it begins anew, with the one before beside it.
+	// many bytes it begins again, with the one before beside it.
 	etcdLogName = "etcd.log"
 	etcdLogSize = 16 << 20
 	// etcdLogQueue is how many lines may wait for the disk, etcdLogEnd for how long those

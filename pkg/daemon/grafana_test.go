@@ -167,7 +167,7 @@ func TestTheDashboardIsWhole(t *testing.T) {
 	}
 }
 
-// A panel on a metric that nobody serves is empty for ever, and so is one on a label that
+// A panel on a metric that nobody serves is empty forever, and so is one on a label that
 // the metric does not have.
 func TestTheDashboardIsOnMetricsThatAreServed(t *testing.T) {
 	labels := map[string]string{}

@@ -391,7 +391,7 @@ func TestARefusalAfterTheStartIsHeard(t *testing.T) {
 }
 
 // A node that was made a lease voter, and is asked for no vote, counts from when it finds that out: it
-// does not wait for ever for the lowest one, whose disk may hang.
+// does not wait forever for the lowest one, whose disk may hang.
 func TestALeaseVoterWithoutAVoteCounts(t *testing.T) {
 	s := newSite(t)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)

@@ -196,7 +196,7 @@ func (p *publisher) writeReport(ctx context.Context, r reconcile.Report) error {
 // raised returns the high-water mark to be written, 0 for none: the store's stays
 // above every revision that was seen, so that a restore on machines that know
 // nothing begins above it. One that has been gone for some time (somebody deleted an
-// impossible one) is written anew. What is too high for a store to keep is not written.
+// impossible one) is written again. What is too high for a store to keep is not written.
 func (p *publisher) raised(r reconcile.Report) cluster.Revision {
 	s := r.Observation.Store
 	if s.Reachable && s.Revision == 0 && p.now().Sub(p.marked) >= statusEvery {

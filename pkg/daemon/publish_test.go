@@ -287,7 +287,7 @@ func TestTheStoreKeepsAHighWaterMark(t *testing.T) {
 		must(t, p.store.Delete(t.Context(), "control/revision"))
 		p.pass(statusEvery)
 		if got := seen(1_000_001); got != 2_000_000 {
-			t.Errorf("written anew the mark is %d", got)
+			t.Errorf("written again the mark is %d", got)
 		}
 		// A cluster has got so far that no mark can be above it.
 		if got := seen(cluster.MaxMark); got != 2_000_000 || strings.Contains(p.log.String(), "cannot be published") {

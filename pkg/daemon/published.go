@@ -16,7 +16,7 @@ import (
 )
 
 // previous returns what the last coordinator published, for the times that it
-// remembers. Nothing is an empty observation: then all times begin anew.
+// remembers. Nothing is an empty observation: then all times begin again.
 func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observation {
 	ctx, cancel := context.WithTimeout(ctx, previousTimeout)
 	defer cancel()

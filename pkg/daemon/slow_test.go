@@ -87,7 +87,7 @@ func TestABootstrapOrderWaitsForASlowStore(t *testing.T) {
 			!strings.Contains(err.Error(), "the store has a cluster") {
 			t.Errorf("an order in a store with a cluster: %v", err)
 		}
-		// Nobody waits for ever.
+		// Nobody waits forever.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := a.bootstrapped(ctx, op, nil); err == nil || !strings.Contains(err.Error(), "needs the store of this node") {

@@ -25,7 +25,7 @@ type files struct {
 	root     string
 	requests *atomic.Int64
 	// there says that the directory was there before. If it is gone then, it is
-	// not made anew: a file system that is not mounted any more would be written
+	// not made again: a file system that is not mounted any more would be written
 	// around, and an empty store found by those who look next.
 	there atomic.Bool
 }

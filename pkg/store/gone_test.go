@@ -10,9 +10,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// A directory that was there and is gone is not made anew: its file system may
+// A directory that was there and is gone is not made again: its file system may
 // not be mounted any more.
-func TestADirectoryThatGoesAwayIsNotMadeAnew(t *testing.T) {
+func TestADirectoryThatGoesAwayIsNotMadeAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	s, err := store.Open(t.Context(), dir)
 	if err != nil {

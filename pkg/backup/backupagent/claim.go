@@ -57,7 +57,7 @@ func (e *busyError) Error() string {
 	return fmt.Sprintf("%s is taking this backup, by its claim until %s", e.By, e.Until.UTC().Format(time.RFC3339))
 }
 
-// maxLinks bounds the walk along a chain. Links that double last for ever at
+// maxLinks bounds the walk along a chain. Links that double last forever at
 // forty; those of agents that fail again and again do not.
 const maxLinks = 1000
 

@@ -191,7 +191,7 @@ func TestClaimsWithoutDeletion(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 
-	// Where there is no list it says that the backup is taken, for ever.
+	// Where there is no list it says that the backup is taken, forever.
 	if h, err = a.take(t.Context(), "unseen", now, false); err != nil {
 		t.Fatal(err)
 	}

@@ -253,11 +253,11 @@ func (o Options) failed(ctx context.Context, objects Objects, name string, err e
 		return err
 	}
 	f := backup.Finding{Name: name, At: o.Now().UTC(), By: o.By, Machine: o.Machine, Tool: o.Tool, Error: err.Error()}
-	accuse := backup.ReportDamage
+	report := backup.ReportDamage
 	if o.MarkDamaged {
-		accuse = backup.MarkDamaged
+		report = backup.MarkDamaged
 	}
-	if err := accuse(ctx, objects, f); err != nil {
+	if err := report(ctx, objects, f); err != nil {
 		o.Unrecorded(err)
 	}
 	return err

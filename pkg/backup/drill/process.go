@@ -22,7 +22,7 @@ import (
 const (
 	niceLeast = 19
 	// Best effort, the last of its classes (linux/ioprio.h). The class "idle" could
-	// wait for ever beside a busy etcd.
+	// wait forever beside a busy etcd.
 	ioLeast      = 2<<13 | 7
 	ioWhoProcess = 1
 )

@@ -54,7 +54,7 @@ const snapshotName = "snapshot.db"
 // the database of the former may grow.
 const reserve = 256 << 20
 
-// Restore makes a data directory of a backup. It begins anew each time: what is
+// Restore makes a data directory of a backup. It begins again each time: what is
 // left of an earlier try is not trusted.
 func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 	tool, err := etcdutl.Find(ctx, o.Bin.Dir, o.Staged.Version)

@@ -35,7 +35,7 @@ const lostLeaseVoter = "cluster a b c\nlease-voters a,b on=a,c\nnode b down\nmem
 // refused breaks each invariant once or more, in worlds made by hand. "stale"
 // stands for a StaleError. Each world without its flaw is in TestCheckAllows.
 var refused = []struct{ name, invariant, world, line string }{
-	{"record anew what a restore has ended", "restore",
+	{"record again what a restore has ended", "restore",
 		"cluster a b c\ncreated\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c " +
 			"restored=r1\nnode b staged=n1/r1:a,b,c\nnode c staged=n1/r1:a,b,c",
 		"incarnation create --number=3 --token=t1 --version=3.6.16 " + threeInitialMembers},

@@ -23,7 +23,7 @@ func TestAStartEndsAPromise(t *testing.T) {
 	}
 }
 
-// A marker that is older than the record is written anew, once, also where the record is
+// A marker that is older than the record is written again, once, also where the record is
 // from a clock that is ahead.
 func TestAMarkerIsWrittenOnce(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)

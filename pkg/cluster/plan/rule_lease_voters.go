@@ -28,7 +28,7 @@ import (
 // neighbouring records overlap.
 //
 // A node that has lost its record (etcdadm.json) has forgotten its votes, and
-// grants nothing until it begins anew from a record without it: it leaves the
+// grants nothing until it begins again from a record without it: it leaves the
 // lease voters, takes the record, and comes back.
 func ruleLeaseVoters(l *view) (Operation, verdict) {
 	blank := l.blank()

@@ -23,7 +23,7 @@ import (
 // no daemon of the existing tool is heard, which could change the voters meanwhile.
 //
 // The marker in the store is from the other tool's time, and older than the record. The
-// first coordinator writes it anew: see [view.begins].
+// first coordinator writes it again: see [view.begins].
 func ruleTakeOver(l *view) (Operation, verdict) {
 	if !l.unclaimed() {
 		return l.besideExisting()

@@ -34,7 +34,7 @@ func (w *world) actAll() outcome {
 			best, most = t, t.tells()
 		}
 	}
-	if w.quiet && !slices.ContainsFunc(w.nodes, (*node).usable) { // every node is gone for ever
+	if w.quiet && !slices.ContainsFunc(w.nodes, (*node).usable) { // every node is gone forever
 		return w.act(w.nodes[0])
 	}
 	return best

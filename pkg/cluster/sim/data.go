@@ -81,7 +81,7 @@ func (c content) version() etcdversion.Version {
 	return c.cluster
 }
 
-// snapshot is a raft snapshot: the log begins anew.
+// snapshot is a raft snapshot: the log begins again.
 func (c *content) snapshot() {
 	c.v2content = c.v2content && !c.v2deleted || c.v2put
 	c.v2log, c.oldLog, c.v2deleted, c.v2put = false, false, false, false

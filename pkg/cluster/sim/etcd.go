@@ -235,7 +235,7 @@ func (m *member) well(w *world) {
 }
 
 // lastWell is when m was last well for longer than a moment: what passes before
-// anybody has observed is no reason to count anew.
+// anybody has observed is no reason to count again.
 func (m *member) lastWell() time.Time {
 	if m.since.Equal(m.healthy) && !m.before.IsZero() {
 		return m.before

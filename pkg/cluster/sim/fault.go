@@ -63,14 +63,14 @@ const (
 	DataLost     FaultKind = "data lost"
 	StateLost    FaultKind = "state file lost"
 	DataCorrupt  FaultKind = "data corrupt"
-	NodeGone     FaultKind = "node gone for ever"
+	NodeGone     FaultKind = "node gone forever"
 	StoreEmptied FaultKind = "store emptied"
 	// RecordBehind leaves the next new voter out of the lease voters' record, as another
-	// release did, and takes a lease voter away for ever.
+	// release did, and takes a lease voter away forever.
 	RecordBehind FaultKind = "voter not recorded"
-	// PromotedGone takes the node of the next new voter away for ever, before
+	// PromotedGone takes the node of the next new voter away forever, before
 	// anyone has recorded that it votes.
-	PromotedGone FaultKind = "new voter gone for ever"
+	PromotedGone FaultKind = "new voter gone forever"
 )
 
 var mild = []FaultKind{
@@ -198,7 +198,7 @@ func (w *world) takeAway(n *node) {
 		return
 	}
 	n.gone, w.promotedGone = true, false
-	w.logf("%s is gone for ever", n.name)
+	w.logf("%s is gone forever", n.name)
 }
 
 func (w *world) partition(mask int) {
@@ -269,7 +269,7 @@ func (w *world) destroy(n *node, f Fault) {
 }
 
 // leaveBehind takes a new voter out of the lease voters' record, as another release
-// did until it was recorded, and one of the lease voters away for ever.
+// did until it was recorded, and one of the lease voters away forever.
 func (w *world) leaveBehind(by, n *node) {
 	record, g := n.leaseVoters(), w.group(n.leaseVoters().Token)
 	if g == nil || g.leader == 0 || g.voters()%2 == 0 || !slices.Contains(record.Names, n.name) {

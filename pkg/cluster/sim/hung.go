@@ -13,8 +13,8 @@ import (
 const (
 	DiskHangs FaultKind = "disk hangs"
 	DiskSlow  FaultKind = "disk slow"
-	// DiskHung is one that hangs for ever.
-	DiskHung FaultKind = "disk hangs for ever"
+	// DiskHung is one that hangs forever.
+	DiskHung FaultKind = "disk hangs forever"
 )
 
 var diskKinds = []FaultKind{DiskHangs, DiskSlow, DiskHung}

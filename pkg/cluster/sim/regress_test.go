@@ -169,7 +169,7 @@ func TestRegressions(t *testing.T) {
 		{"no daemon starts on a machine that stands still", 1796000006278, 52, []Fault{
 			{44, Freezes, 7, 20}, {46, TimePasses, 1, 7}, {51, DaemonDies, 1, 4},
 		}},
-		{"what is staged anew is waited for", 1795900079559, 37, []Fault{
+		{"what is staged again is waited for", 1795900079559, 37, []Fault{
 			{23, RestoreAsked, 2, 25}, {28, StoreStale, 4, 15}, {32, StoreApart, 4, 2},
 		}},
 		{"what can never begin is told of by what is staged, until a newer record tells it", 1796000026929, 79, []Fault{

@@ -18,7 +18,7 @@ const (
 	VersionBack FaultKind = "version set back"
 	// RiskAccepted is the operator's word for the version that is wanted, or another.
 	RiskAccepted FaultKind = "risk accepted"
-	// VersionCrashes has a version die on a node, for a while or for ever.
+	// VersionCrashes has a version die on a node, for a while or forever.
 	VersionCrashes FaultKind = "version crashes"
 	// BinaryGone takes binaries from a node, BinariesCome brings all.
 	BinaryGone   FaultKind = "binaries gone"
@@ -116,7 +116,7 @@ func (w *world) injectVersion(n *node, f Fault) {
 	}
 }
 
-// spoil has a version die on n, or serve nothing, for a while or for ever. It is one that
+// spoil has a version die on n, or serve nothing, for a while or forever. It is one that
 // n does not run.
 func (w *world) spoil(n *node, v etcdversion.Version, many int) {
 	if g := w.latest(); g == nil || g.leader == 0 || n.assigned == nil || n.assigned.Version == v || n.etcd.of == v {
@@ -161,7 +161,7 @@ func (w *world) injectData(n *node, f Fault) {
 	}
 }
 
-// calmVersions ends what has lasted. A version that has failed may be bad for ever.
+// calmVersions ends what has lasted. A version that has failed may be bad forever.
 func (w *world) calmVersions() {
 	for _, n := range w.nodes {
 		if !w.config.Versions {

@@ -45,7 +45,7 @@ type world struct {
 	armed      []FaultKind // faults that wait for the next operation
 	delayed    []delayed
 	changed    bool // an operation has succeeded in this step
-	// promotedGone says that the node of the next new voter goes for ever.
+	// promotedGone says that the node of the next new voter goes forever.
 	promotedGone bool
 	recordBehind bool // see RecordBehind
 
@@ -69,7 +69,7 @@ type node struct {
 	name cluster.NodeName
 	urls cluster.URLs
 	up   bool
-	gone bool // for ever
+	gone bool // forever
 	side int  // of a partition
 	// since is when the daemon started.
 	since time.Time

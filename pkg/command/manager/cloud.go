@@ -140,7 +140,7 @@ const externalLimit = 30 * time.Second
 
 // findExternal waits for the volume. What is mounted on the machine after a container has
 // started is not seen in there, as nobody mounts /rootfs with mountPropagation: so it waits
-// for no longer than a limit, unless that is zero, and ends, to be started anew.
+// for no longer than a limit, unless that is zero, and ends, to be started again.
 func findExternal(ctx context.Context, root, tag string, limit time.Duration, log *slog.Logger,
 	waiting func(string)) (external.Volume, error) {
 	var last error

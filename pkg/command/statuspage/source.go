@@ -38,7 +38,7 @@ type reading[T any] struct {
 	Err error
 }
 
-// get returns what is known. It waits for what is read anew until ctx ends, and then
+// get returns what is known. It waits for what is read again until ctx ends, and then
 // returns what was known before.
 func (l *latest[T]) get(ctx context.Context) reading[T] {
 	l.mu.Lock()

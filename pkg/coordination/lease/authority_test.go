@@ -141,7 +141,7 @@ func TestWhatProvesAClaim(t *testing.T) {
 }
 
 // Somebody who is believed for want of anybody else cannot name a term that
-// leaves the node behind for ever.
+// leaves the node behind forever.
 func TestTheFirstTermIsNearThoseThatWereSeen(t *testing.T) {
 	mine := rec("t1", 1, 0, "x")
 	for _, tc := range []struct {

@@ -23,7 +23,7 @@ func TestWhoLapsedIsKnownToTheNextOne(t *testing.T) {
 	}
 	v = v.After(taken.Add(1500*time.Millisecond), "b", Request{Holder: "b"}, true)
 	if got := v.Lapsed(taken.Add(DefaultTTL)); got != "" {
-		t.Errorf("%s has lapsed for ever", got)
+		t.Errorf("%s has lapsed forever", got)
 	}
 	// Who lapses, and takes its own lease again, is not gone.
 	again := (&Vote{At: now, To: "a"}).After(taken, "b", Request{Holder: "a"}, true)

@@ -139,7 +139,7 @@ func TestTheVoteOfAStart(t *testing.T) {
 }
 
 // Where the lowest lease voter cannot ask, as one whose disk hangs before anybody has
-// voted, the others do not wait for it for ever.
+// voted, the others do not wait for it forever.
 func TestALeaseVoterThatHasNotVotedWaitsForAWhile(t *testing.T) {
 	made := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	alive := []cluster.NodeName{"a", "b", "c"}
@@ -153,7 +153,7 @@ func TestALeaseVoterThatHasNotVotedWaitsForAWhile(t *testing.T) {
 	}
 	later := made.Add(orphanGrace + rankInterval + 1)
 	if !ShouldCampaign("b", alive, alive, b.Since(later, "b", alive), later) {
-		t.Error("the next waits for ever")
+		t.Error("the next waits forever")
 	}
 	if v := none.Since(made, "d", alive); v != nil {
 		t.Errorf("a node that is no lease voter counts from %s", v.At)

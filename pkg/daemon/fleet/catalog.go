@@ -22,7 +22,7 @@ const (
 	backupsAgain    = 15 * time.Second // after a failure
 	listingTime     = 30 * time.Minute // bounds one reading of the list
 	listingFailures = 5
-	// smallPages is of how many pages a list is read anew where a part would do.
+	// smallPages is of how many pages a list is read again where a part would do.
 	smallPages = 1
 	// maxAgain is how many backups are checked one by one. For more, the whole list
 	// is read.

@@ -235,7 +235,7 @@ func TestAForeignEtcdIsNoVoice(t *testing.T) {
 	equal(t, "healthy", healthyNames(obs), "a b")
 }
 
-func TestAReplacedMemberOfTheSameNameBeginsAnew(t *testing.T) {
+func TestAReplacedMemberOfTheSameNameBeginsAgain(t *testing.T) {
 	w := three("t1")
 	w.in.nodes[1].answer.Report = nil
 	first := w.merge(cluster.Observation{})

@@ -255,7 +255,7 @@ func TestWakeEndsAPause(t *testing.T) {
 		w.wake <- struct{}{}
 		synctest.Wait()
 		equal(t, "looks after a wake", w.count("look"), before+1)
-		// The pause begins anew.
+		// The pause begins again.
 		w.pass(pauseIdle - time.Millisecond)
 		equal(t, "looks just before the next", w.count("look"), before+1)
 		w.pass(time.Millisecond)

@@ -343,7 +343,7 @@ func pauseAfter(r Report) time.Duration {
 func (l *Loop) standby() {
 	select {
 	case <-l.backupEnded():
-		l.backup = nil // it woke this loop, and would for ever
+		l.backup = nil // it woke this loop, and would forever
 	default:
 	}
 	l.prev, l.seen = cluster.Observation{}, false

@@ -154,7 +154,7 @@ func TestANewTermForgetsTheFailuresOfTheLast(t *testing.T) {
 		w.pass(2 * pauseHeld)
 		again := at["backup take"][before:]
 		if len(again) < 2 || again[1].Sub(again[0]) != firstRetry {
-			t.Errorf("tries in the new term are at %v, want the distances to begin anew", again)
+			t.Errorf("tries in the new term are at %v, want the distances to begin again", again)
 		}
 	})
 }

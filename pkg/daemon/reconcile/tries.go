@@ -13,7 +13,7 @@ import (
 // tries remembers which operations failed, so that one that fails again and
 // again is tried at growing distances. One that succeeds again and again counts
 // as failing too: its effect does not show, or another operation undoes it, and
-// doing it for ever helps nobody.
+// doing it forever helps nobody.
 type tries struct {
 	failed map[string]failure
 	// done are the operations that succeeded a short time ago, by line.

@@ -294,7 +294,7 @@ func (c *Client) Remove(ctx context.Context, id cluster.MemberID) error {
 
 // settle has the members write to disk that the removal is committed. Of two
 // members the one that stays knows this only in memory; killed now, it would
-// come back and ask the one that went for its vote, for ever. The next entry of
+// come back and ask the one that went for its vote, forever. The next entry of
 // raft's log takes the knowledge to disk.
 func (c *Client) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

@@ -58,7 +58,7 @@ func (c *Client) Disarm(ctx context.Context, alarms ...Alarm) error {
 	return nil
 }
 
-// Defragment has the member at an endpoint write its database anew, without
+// Defragment has the member at an endpoint write its database again, without
 // the free pages in it. The member answers nothing else until that is done,
 // which takes seconds for each gigabyte.
 func (c *Client) Defragment(ctx context.Context, endpoint string) error {

@@ -101,7 +101,7 @@ type Status struct {
 	State cluster.ProcessState
 	// PID is the process, 0 when there is none.
 	PID int
-	// Since is when State began; a restarted process begins anew.
+	// Since is when State began; a restarted process begins again.
 	Since time.Time
 	// Restarts counts how often the process was started again since Start.
 	Restarts int

@@ -82,7 +82,7 @@ func TestDownloadOnce(t *testing.T) {
 }
 
 // What an interrupted curl of the retired etcdadm has left, and what a disk
-// has done to our own, is found and fetched anew.
+// has done to our own, is found and fetched again.
 func TestDownloadReplacesABadArchive(t *testing.T) {
 	s := newSite(t, version)
 	good := s.get(where)

@@ -109,7 +109,7 @@ func TestImageOfAHostileRegistry(t *testing.T) {
 	})
 }
 
-// A registry does not choose a file of this machine: opening one may wait for ever.
+// A registry does not choose a file of this machine: opening one may wait forever.
 func TestImageRegistryDoesNotNameFiles(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

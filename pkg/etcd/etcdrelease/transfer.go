@@ -77,7 +77,7 @@ func (o Options) pull(ctx context.Context, w *web, j job) (n int64, err error) {
 	resp, err := w.get(ctx, j.url, header)
 	var status *statusError
 	if errors.As(err, &status) && status.code == http.StatusRequestedRangeNotSatisfiable {
-		err = &lineError{errors.Join(err, f.Truncate(0))} // the next try begins anew
+		err = &lineError{errors.Join(err, f.Truncate(0))} // the next try begins again
 	}
 	if err != nil {
 		return 0, err

@@ -143,7 +143,7 @@ func (w *web) exists(ctx context.Context, from string) error {
 const enough = 1 << 20
 
 // most bounds all attempts: a server that cuts each one off, and cannot resume,
-// would get on for ever.
+// would get on forever.
 const most = 50
 
 // retry calls do until it succeeds, fails for good, or has got nowhere a few

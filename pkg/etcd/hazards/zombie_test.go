@@ -45,7 +45,7 @@ func copied(t *testing.T, m *etcdtest.Member) *etcdtest.Member {
 }
 
 // Etcd's own defect: a cluster that 3.4 restored has the members of the one before in its
-// database, for ever. 3.5 does not show them, and keeps them up to 3.5.25; with 3.6 they
+// database, forever. 3.5 does not show them, and keeps them up to 3.5.25; with 3.6 they
 // come back; a later patch of 3.5 takes them out.
 func TestMembersThatAnOldRestoreLeft(t *testing.T) {
 	between, repairs := etcdtest.Binaries(t, etcdtest.V3521), etcdtest.Binaries(t, "3.5.35")

@@ -145,7 +145,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// A page that is below itself is one that bbolt would walk through for ever.
+// A page that is below itself is one that bbolt would walk through forever.
 func TestCircles(t *testing.T) {
 	const branchFlag, headerSize = 1, 16 // of bbolt's pages
 	db := database(t, 3000, entry{"a", false})

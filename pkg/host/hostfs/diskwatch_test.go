@@ -43,7 +43,7 @@ func TestHowADisksStateFollowsFromItsWrites(t *testing.T) {
 		{"one that took very long", []time.Duration{2 * ms, 10 * time.Second}, hung},
 		{"is not over with one quick one", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms}, hung},
 		{"but with three", []time.Duration{2 * ms, 10 * time.Second, 2 * ms, 2 * ms, 2 * ms}, good},
-		{"nor is it hung for ever where each takes a quarter of a second", []time.Duration{
+		{"nor is it hung forever where each takes a quarter of a second", []time.Duration{
 			2 * ms, 10 * time.Second, 300 * ms, 300 * ms, 300 * ms,
 		}, slow},
 		{"nor where each takes seconds", []time.Duration{2 * ms, 10 * time.Second, 2000 * ms, 2000 * ms, 2000 * ms}, slow},

@@ -257,14 +257,14 @@ func (u unit) gone() bool {
 }
 
 // restarted reports whether systemd has started it again by itself. The count
-// begins anew when somebody else starts it.
+// begins again when somebody else starts it.
 func (u unit) restarted() bool { return u["NRestarts"] != "" && u["NRestarts"] != "0" }
 
 // started is when the main process was started, on systemd's monotonic clock.
 func (u unit) started() time.Duration {
 	d, err := time.ParseDuration(u["ExecMainStartTimestampMonotonic"] + "us")
 	if err != nil {
-		return 0 // for ever
+		return 0 // forever
 	}
 	return d
 }

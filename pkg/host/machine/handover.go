@@ -19,7 +19,7 @@ type Manager struct {
 	// not needed when it is handed back.
 	ClusterName, BackupStore string
 	GRPCPort                 int
-	// NewIncarnation lets the daemons begin anew where the lease voters on record are
+	// NewIncarnation lets the daemons begin again where the lease voters on record are
 	// of no use any more. By it the operator says that no daemon runs a member of
 	// this cluster.
 	NewIncarnation bool
@@ -91,7 +91,7 @@ type Handover struct {
 	Etcd bool
 	// Starters are the files that are there from which etcdadm starts etcd, with its
 	// record of the member: by that, an init in the empty directory would bootstrap
-	// its cluster anew.
+	// its cluster again.
 	Starters []string
 	// Control is what the control store says, nil where it does not answer.
 	Control *Control

@@ -38,7 +38,7 @@ func (w *world) takeFromManager() *Hold {
 	if why := w.ownAuthority(); why != nil {
 		return why
 	}
-	if why := w.whereabouts(resumed); why != nil || resumed {
+	if why := w.oneLocation(resumed); why != nil || resumed {
 		return why
 	}
 	return w.awaited()
@@ -116,9 +116,9 @@ func (w *world) ownAuthority() *Hold {
 	return nil // also where the key is kept elsewhere
 }
 
-// whereabouts makes sure that the data is in one place, the member's, used by
+// oneLocation makes sure that the data is in one place, the member's, used by
 // nobody.
-func (w *world) whereabouts(resumed bool) *Hold {
+func (w *world) oneLocation(resumed bool) *Hold {
 	j := &w.handing.Journal
 	to, from := w.cfg.Paths.Data, w.managerDataDir(j.Token)
 	here, there := w.obs.Handover.Here, w.obs.Handover.There[j.Token]

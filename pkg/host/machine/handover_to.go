@@ -224,7 +224,7 @@ func (w *world) recordIncarnation() (Operation, *Hold) {
 }
 
 // writeJournal has what was decided on the disk before anything is changed. It is
-// written anew where the world has changed since.
+// written again where the world has changed since.
 func (w *world) writeJournal() (Operation, *Hold) {
 	if !w.handing.fresh || sameJournal(w.obs.Handover.Journal, &w.handing.Journal) {
 		return nil, nil

@@ -164,7 +164,7 @@ hold data-present: /var/lib/etcd holds the data of member b of cluster c1, which
 			}
 			o.Binaries = machine.Binary{Etcd: v36, Etcdctl: v36, Etcdutl: v36}
 		}), "hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
-		{"a bootstrap that was cut off before it committed anything begins anew", machine.Goal{
+		{"a bootstrap that was cut off before it committed anything begins again", machine.Goal{
 			Action: machine.Init, Phase: "start",
 		}, desired(), change(func(o *machine.Observation) {
 			o.Data, o.Record = machine.Data{State: cluster.DiskData, Uncommitted: true, Ready: true}, machine.Record{

@@ -250,7 +250,7 @@ data: delete the data of member b in /var/lib/etcd
 record: forget the member
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a first start that was cut off begins anew", join, desired(),
+		{"a first start that was cut off begins again", join, desired(),
 			with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
 				o.Record = machine.Record{Action: machine.Join}
 				o.Data = machine.Data{State: cluster.DiskUnreadable, Problem: "no log file", Uncommitted: true, Ready: true}

@@ -184,7 +184,7 @@ func (w *world) served() Operation {
 
 // neverCommitted says that the first start of this machine's etcd was cut off before it
 // had anything that could be lost. One that bootstraps a cluster would wait for itself
-// for ever.
+// forever.
 func (w *world) neverCommitted() bool {
 	r, d := w.obs.Record, w.obs.Data
 	if !d.Uncommitted || r.Served || r.Restored != "" || r.Action != w.goal.Action {

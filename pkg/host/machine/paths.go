@@ -66,7 +66,7 @@ func (p Paths) Discarded() string { return filepath.Join(p.Data, "discarded") }
 func (p Paths) SetAside() string { return p.Data + ".set-aside" }
 
 // Record is what etcdadm remembers of the machine. It is beside the data, so that
-// it goes where the data goes, also where /etc is made anew at each start.
+// it goes where the data goes, also where /etc is made again at each start.
 func (p Paths) Record() string { return p.Data + ".etcdadm.json" }
 
 // Lock is the file that a command at work has locked.

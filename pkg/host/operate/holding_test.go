@@ -175,7 +175,7 @@ func TestRefusalsOfTwoKinds(t *testing.T) {
 }
 
 // What has no effect is done three times at most. The leadership that another machine
-// hands back is no such thing, but it is not handed over for ever.
+// hands back is no such thing, but it is not handed over forever.
 func TestStepsThatAreRepeated(t *testing.T) {
 	count := func(op machine.Operation) int {
 		step := machine.Step{Phase: "remove-member", Do: op}
@@ -203,6 +203,6 @@ func TestStepsThatAreRepeated(t *testing.T) {
 		full[i].Do = &machine.StopService{}
 	}
 	if new(repetition).note(t.Context(), full, moves) == nil {
-		t.Error("the leader moves for ever")
+		t.Error("the leader moves forever")
 	}
 }

@@ -66,7 +66,7 @@ func TestALearnerIsUnheardByOneLeader(t *testing.T) {
 		{1, 0, 20 * time.Second},
 		{1, 5, 0}, // it answers
 		{1, 5, 10 * time.Second},
-		{2, 5, 0}, // another leader counts anew
+		{2, 5, 0}, // another leader counts again
 		{2, 5, 10 * time.Second},
 		{2, 0, 0}, // the leader was started again
 	} {

@@ -194,7 +194,7 @@ func (m *Machine) readFiles(obs *machine.Observation) {
 		obs.Written, err = initfiles.ParseEnvFile(obs.Files[m.cfg.Paths.EnvFile()])
 	}
 	if err != nil {
-		// That it is there says something; what it says will be written anew.
+		// That it is there says something; what it says will be written again.
 		obs.Written = map[string]string{"unreadable": err.Error()}
 	}
 }

@@ -37,21 +37,21 @@ func (w *world) killed(point string) {
 // The next container finishes what the one before was killed in, and what was written
 // then stays, wherever the third one is killed.
 func TestCrashAnywhere(t *testing.T) {
-	for _, anew := range []bool{false, true} {
+	for _, again := range []bool{false, true} {
 		next := func(w *world) {
-			if anew {
+			if again {
 				w.boot()
 			}
 		}
 		for _, point := range firstPoints {
-			t.Run(fmt.Sprintf("%s, machine anew %t", point, anew), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, machine again %t", point, again), func(t *testing.T) {
 				w := newWorld(t, 64)
 				w.killed(point)
 				next(w)
 				w.mounts(`found ""`)
 			})
 		}
-		t.Run(fmt.Sprintf("with data, machine anew %t", anew), func(t *testing.T) {
+		t.Run(fmt.Sprintf("with data, machine again %t", again), func(t *testing.T) {
 			w := newWorld(t, 64)
 			w.mounts(`found ""`)
 			for _, point := range laterPoints {

@@ -63,7 +63,7 @@ func newWorld(t *testing.T, size int64) *world {
 	return w
 }
 
-// boot starts the machine, anew if it runs.
+// boot starts the machine, again if it runs.
 func (w *world) boot() {
 	if w.off != nil {
 		w.off()
@@ -238,9 +238,9 @@ func TestANewVolumeIsFormattedOnceAndMountedAgain(t *testing.T) {
 	if out := w.onHost("cat", "/mnt/master-vol-1/written"); out != "by the container before" {
 		t.Errorf("the host sees %q", out)
 	}
-	w.mounts(`found "by the container before"`) // the container anew, the host's mount stands
+	w.mounts(`found "by the container before"`) // the container again, the host's mount stands
 	w.onHost("umount", "/mnt/master-vol-1")
-	w.mounts(`found "by the container before"`) // the machine anew
+	w.mounts(`found "by the container before"`) // the machine again
 	if out := w.onHost("stat", "-c", "%a", "/mnt/master-vol-1"); strings.TrimSpace(out) == "" {
 		t.Error("no directory")
 	}

@@ -67,7 +67,7 @@ func (s *changeWatcher) end(ctx context.Context) {
 // or does not serve while the others do: the node goes back to the old version,
 // and the record says why. Or that is not possible any more, because the cluster
 // version has risen, or, in a downgrade, because the old version cannot run with what
-// the new one has taken into the data: then the new version is tried for ever, and the
+// the new one has taken into the data: then the new version is tried forever, and the
 // record says so.
 func (l *Local) watchChange(ctx context.Context, s nodestate.State) {
 	if c := s.Changing(); c == nil || c.Back {

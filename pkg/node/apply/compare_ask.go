@@ -25,7 +25,7 @@ type comparison struct {
 	unlike    []cluster.NodeName
 	// compacted is the last compaction of the member before its digest was made.
 	compacted cluster.Revision
-	// remade says that members made digests of a compaction anew.
+	// remade says that members made digests of a compaction again.
 	remade bool
 	// took is how long members have read their databases.
 	took time.Duration
@@ -121,7 +121,7 @@ func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster
 // node's member is one: those that the member tells of, and those it told of
 // before. Until it has read its log to the end, etcd 3.5 tells of some only, and of
 // few a minority may be a majority. One that has left is in the way until the
-// node has checked its member anew.
+// node has checked its member again.
 func (l *Local) voters(s nodestate.State, told []cluster.Member) (
 	voters []cluster.InitialMember, counts bool, err error) {
 	voters, known := slices.Clone(s.Voters), false
@@ -197,7 +197,7 @@ func (a *asked) digest(ctx context.Context, p *etcdclient.Peer, at cluster.Revis
 	})
 }
 
-// remade reports whether the digest at a compaction was made anew: one that the
+// remade reports whether the digest at a compaction was made again: one that the
 // compaction made and the member kept covers what there was before it.
 func (a *asked) remade(at cluster.Revision) bool { return at != 0 && a.CompactRevision == at }
 

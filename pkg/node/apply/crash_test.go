@@ -90,7 +90,7 @@ var crashes = map[string]crash{
 			"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn",
 		},
 		// An assignment without data cannot be told from lost data: it is cleared,
-		// and the member, which has no vote yet, joins anew.
+		// and the member, which has no vote yet, joins again.
 		again: func(h *host) {
 			err := h.do(start(plan.StartJoin))
 			if errors.Is(err, ErrPrecondition) && strings.Contains(err.Error(), "lost its data") {

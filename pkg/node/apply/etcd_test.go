@@ -181,7 +181,7 @@ func realRestart(t *testing.T, h *host, v etcdversion.Version, id cluster.Member
 }
 
 // An initial member that the power left between making its log and committing its
-// bootstrap begins anew when it is booted. Once it has committed, nothing that
+// bootstrap begins again when it is booted. Once it has committed, nothing that
 // its log lost makes it bootstrap another cluster.
 func TestARealBootstrapThatWasCutOff(t *testing.T) {
 	t.Parallel()

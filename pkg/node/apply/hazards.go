@@ -216,7 +216,7 @@ func (l *lastCheck) begin(line, data string, examine examiner) *dataCheck {
 	return k
 }
 
-// forget has the next one check anew.
+// forget has the next one check again.
 func (l *lastCheck) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -78,7 +78,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 }
 
 // etcd repairs its list of members when it starts, and makes no new file then: what was
-// found is not found for ever. What nobody has found yet is no reason to check again.
+// found is not found forever. What nobody has found yet is no reason to check again.
 func TestWhatIsRepairedIsSeen(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(nodestate.DataDir(dir, "t1"), 0o700); err != nil {

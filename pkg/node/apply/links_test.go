@@ -88,7 +88,7 @@ func TestLinks(t *testing.T) {
 		links()
 		want("without a certificate", links(), b, cluster.Link{Member: 3, Tried: true})
 		p.set("c", nil)
-		// A port that swallows what it is sent holds up no observation, nor another link for ever.
+		// A port that swallows what it is sent holds up no observation, nor another link forever.
 		p.set("b", context.DeadlineExceeded)
 		time.Sleep(linkPeriod)
 		links()

@@ -52,7 +52,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // stage records what is to be staged, and has it done beside everything else.
 // Killed anywhere, the node goes on from the record when it starts again. What
 // was staged for another restore goes if the order names it: the coordinator has
-// decided anew. An order that does not is older than what is staged, of which
+// decided again. An order that does not is older than what is staged, of which
 // there may be a record already.
 func (l *Local) stage(ctx context.Context, op *plan.RestoreStage) error {
 	if l.o.Restorer == nil {

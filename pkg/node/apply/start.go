@@ -75,7 +75,7 @@ func (l *Local) boot(ctx context.Context, s nodestate.State) error {
 }
 
 // clearCutOff removes what etcd has made where it was cut off before it committed
-// the bootstrap of its cluster: started on that, it would wait for itself for ever.
+// the bootstrap of its cluster: started on that, it would wait for itself forever.
 func (l *Local) clearCutOff() error {
 	s := l.o.State.State()
 	if !s.Bootstrapping() {

@@ -317,7 +317,7 @@ func TestBootStartsTheMemberOfTheDisk(t *testing.T) {
 	}
 }
 
-func TestABootstrapThatWasCutOffBeginsAnew(t *testing.T) {
+func TestABootstrapThatWasCutOffBeginsAgain(t *testing.T) {
 	h := newHost(t)
 	op, begin := prepare(), start(plan.StartNew)
 	op.Version, begin.Version = cutOff, cutOff

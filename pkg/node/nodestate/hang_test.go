@@ -27,7 +27,7 @@ func TestADiskThatHangs(t *testing.T) {
 	first := make(chan error, 1)
 	go func() { first <- f.Update(raise) }()
 	<-began
-	if got := f.State().Term; got != 0 { // would wait for the disk, and the test for ever
+	if got := f.State().Term; got != 0 { // would wait for the disk, and the test forever
 		t.Errorf("the term is %d before it is on the disk", got)
 	}
 	var slow *SlowError

@@ -49,7 +49,7 @@ func (l *lock) keep(dir string) (again bool, err error) {
 
 // KeepLock sees to it that the lock file is the one that this process has locked:
 // again says that somebody had deleted it, and that it has been made and locked
-// anew. It is a *[hostfs.LockedError] where another process has locked the file that
+// again. It is a *[hostfs.LockedError] where another process has locked the file that
 // is there now, and a [*SlowError] where the disk hangs.
 func (f *File) KeepLock() (again bool, err error) {
 	limit := time.NewTimer(f.limit)

@@ -52,7 +52,7 @@ func TestTransitions(t *testing.T) {
 			},
 			false,
 		},
-		"promise anew": {
+		"promise again": {
 			func(s *State) { s.Prepared = &cluster.Prepared{Token: "t8", Earlier: []cluster.Token{"t7"}} },
 			Promise(cluster.Prepared{Token: "t9"}),
 			func(s *State) {
@@ -70,7 +70,7 @@ func TestTransitions(t *testing.T) {
 		},
 		"fulfil an older one": {nil, EndPromise("t0"), nil, false},
 		"fulfil, evicted":     {evicted, EndPromise("t1"), nil, false},
-		"assign anew": {
+		"assign again": {
 			blank,
 			Assign(Assignment{Token: "t1", Version: v, Quarantined: true}),
 			func(s *State) {

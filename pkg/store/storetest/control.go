@@ -150,7 +150,7 @@ func created(t *testing.T, open func() *store.Store) {
 	}
 	must(t, s.MarkAgain(ctx, bootstrapped.Add(time.Hour)))
 	if got, err := s.Created(ctx); err != nil || !got.Equal(bootstrapped.Add(time.Hour)) {
-		t.Errorf("the marker anew is of %s, %v", got, err)
+		t.Errorf("the marker again is of %s, %v", got, err)
 	}
 	if s.MarkCreated(ctx, time.Time{}) == nil || s.MarkAgain(ctx, time.Time{}) == nil {
 		t.Error("the zero time is accepted")

@@ -28,7 +28,7 @@ func orders(t *testing.T, open func() *store.Store) {
 		len(all["b"]) != 1 {
 		t.Errorf("%d nodes: a has %d, b %+v", len(all), len(all["a"]), all["b"])
 	}
-	// What cannot be read is begun anew.
+	// What cannot be read is begun again.
 	must(t, s.AppendOrders(ctx, "c", store.HistoryEntry{At: at, Line: "z"}))
 	if all, err = s.Orders(ctx); err != nil || len(all["c"]) != 1 {
 		t.Errorf("after garbage: %+v, %v", all["c"], err)

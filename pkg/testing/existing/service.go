@@ -172,7 +172,7 @@ func (l Leader) Join(ctx context.Context, name string, j Join) error {
 	return err
 }
 
-// Reconfigure has a machine start its member anew.
+// Reconfigure has a machine start its member again.
 func (l Leader) Reconfigure(ctx context.Context, name, version string, quarantined, enableTLS bool) error {
 	b := flag(flag(text(nil, 10, version), 11, quarantined), 12, enableTLS)
 	_, err := l.call(ctx, name, reconfigure, 0, b)

@@ -78,7 +78,7 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 	return cmd
 }
 
-// renew issues the certificates of args anew, all for none, and prints what it has issued.
+// renew issues the certificates of args again, all for none, and prints what it has issued.
 func renew(cmd *cobra.Command, out *cli.Output, cfg machine.Config, args []string,
 	force bool) ([]certs.Renewed, error) {
 	if strangers := spec(cfg).ForeignPairs(args, time.Now()); len(strangers) > 0 && !force {

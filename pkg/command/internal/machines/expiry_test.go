@@ -32,7 +32,7 @@ func TestStatusTellsExpiredCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	anew := func(lifetime, age time.Duration) func(*testing.T, certs.MachineSpec) {
+	again := func(lifetime, age time.Duration) func(*testing.T, certs.MachineSpec) {
 		return func(t *testing.T, s certs.MachineSpec) {
 			t.Helper()
 			if err := os.Remove(filepath.Join(s.Dir, "peer.crt")); err != nil {
@@ -55,7 +55,7 @@ func TestStatusTellsExpiredCertificates(t *testing.T) {
 		"soon": {life: 30 * day, caLife: 3000 * day, age: 25 * day,
 			want: `expires soon +server: it expires on 20.* \(etcdadm certs renew all\)\n`},
 		"one soon, another expired": {life: 30 * day, caLife: 3000 * day, age: 25 * day,
-			change: anew(day, 3*day), want: `expired +peer: it expired on 20.*`},
+			change: again(day, 3*day), want: `expired +peer: it expired on 20.*`},
 		"expired, of an external authority": {life: day, caLife: 3000 * day, age: 2 * day, change: withoutKey,
 			want: `expired +server: it expired on 20.* \(etcdadm certs generate-csr\)\n`},
 		"soon, of an external authority": {life: 30 * day, caLife: 3000 * day, age: 25 * day, change: withoutKey,

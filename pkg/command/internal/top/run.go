@@ -12,7 +12,7 @@ type Source func(ctx context.Context) (Sample, error)
 type Screen interface {
 	// Options say how a page is to be written now.
 	Options() Options
-	// Live says that a page takes the place of the one before, and is shown anew each
+	// Live says that a page takes the place of the one before, and is shown again each
 	// second for its ages. Else each read has a page.
 	Live() bool
 	Show(page string) error

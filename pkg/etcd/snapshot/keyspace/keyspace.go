@@ -97,7 +97,7 @@ type Key struct {
 type Lease struct {
 	ID int64 `json:"id"`
 	// TTL and Remaining are in seconds. Remaining is zero where the lease begins
-	// anew after a restore.
+	// again after a restore.
 	TTL       int64 `json:"ttl"`
 	Remaining int64 `json:"remaining,omitempty"`
 	// Keys are how many hang on it at the revision that was checked.

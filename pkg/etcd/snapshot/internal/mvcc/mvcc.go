@@ -154,7 +154,7 @@ func (e *Entry) number(field protowire.Number, n int64) {
 type Lease struct {
 	ID int64
 	// TTL and Remaining are in seconds. Remaining is zero where etcd has not
-	// noted it; the lease then begins anew.
+	// noted it; the lease then begins again.
 	TTL, Remaining int64
 }
 

@@ -27,7 +27,7 @@ type fake struct {
 
 	lock sync.Mutex
 	// slow is how often volumes are yet shown as reserved, and none of their
-	// attachments, less than 0 for ever.
+	// attachments, less than 0 forever.
 	slow map[string]int
 	// status is that of volumes that have one of their own.
 	status map[string]string
