@@ -114,7 +114,7 @@ func (v *view) quarantined() (n int) {
 }
 
 // reconcileTLS has the peer URLs on record follow the flags of their machine, with TLS, one
-// member in a round. A member whose machine says that it has none is started anew with it.
+// member in a round. A member whose machine says that it has none is started again with it.
 func (c *controller) reconcileTLS(ctx context.Context, v *view) error {
 	for _, m := range v.members {
 		i, there := v.infos[m.Name]

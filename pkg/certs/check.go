@@ -106,7 +106,7 @@ func (p MachinePKI) Complete() bool {
 // ([MachineSpec.Validate]) makes every pair wrong.
 //
 // Names that a certificate has beyond the spec are no fault, and neither is
-// another subject. It may lack the names that are there for comfort, unless the
+// another subject. It may lack the names that nobody asked for, unless the
 // spec asks for them: the host name, localhost, and loopback addresses that etcd
 // does not need.
 func ObserveMachine(spec MachineSpec, now time.Time) MachinePKI {

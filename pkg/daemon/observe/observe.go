@@ -186,7 +186,7 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cl
 			ctx, cancel := context.WithTimeout(ctx, unreachableTimeout)
 			defer cancel()
 			out[i].member = m
-			urls, host := whereabouts(m, nodes)
+			urls, host := endpoints(m, nodes)
 			out[i].report, out[i].err = s.Probe(ctx, urls, host)
 		})
 	}
@@ -194,10 +194,10 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cl
 	return out
 }
 
-// whereabouts returns the client URLs of a member at the address of its node, and the name
+// endpoints returns the client URLs of a member at the address of its node, and the name
 // that its certificate has in any case: one that the existing etcd-manager has issued does
 // not have the address.
-func whereabouts(m cluster.Member, nodes []cluster.Node) (urls []string, host string) {
+func endpoints(m cluster.Member, nodes []cluster.Node) (urls []string, host string) {
 	for _, n := range nodes {
 		if n.Name != m.Name {
 			continue
