@@ -33,6 +33,10 @@ func TestMain(m *testing.M) {
 		}
 		image = strings.TrimSpace(string(out))
 	}
+	if err := usable(context.Background(), image); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
