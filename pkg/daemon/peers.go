@@ -232,6 +232,9 @@ func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
 	d.d.rememberPause(cluster.Store{Requests: fleet.Requests(view)})
 	var list []discovery.Record
 	for _, n := range view.Nodes {
+		if d.d.stranger(n) {
+			continue
+		}
 		list = append(list, discovery.Record{Name: n.Name, Address: n.Address, Boot: n.Boot, At: n.At})
 	}
 	return list, nil
@@ -239,5 +242,20 @@ func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
 
 // Publish writes this node's record.
 func (d directory) Publish(ctx context.Context, r discovery.Record) error {
-	return d.s.PutNode(ctx, store.NodeRecord{Name: r.Name, Address: r.Address, Boot: r.Boot, At: r.At})
+	return d.s.PutNode(ctx, store.NodeRecord{
+		Name: r.Name, Address: r.Address, Boot: r.Boot, At: r.At, Cluster: d.d.c.ClusterName,
+	})
+}
+
+// stranger reports whether a record in this store is of a node of another cluster, and tells
+// of it once.
+func (d *Daemon) stranger(n store.NodeRecord) bool {
+	if n.Cluster == "" || n.Cluster == d.c.ClusterName {
+		return false
+	}
+	if _, told := d.strangers.LoadOrStore(n.Name, true); !told {
+		d.log.Error("this store is that of another cluster, too: give each cluster a store of its own with --backup-store",
+			"cluster", n.Cluster, "node", n.Name, "address", n.Address)
+	}
+	return true
 }

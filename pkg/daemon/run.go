@@ -57,6 +57,8 @@ type Daemon struct {
 	keeping sync.Mutex
 	// reported is when this daemon last reported an observation, in nanoseconds since 1970.
 	reported atomic.Int64
+	// strangers are the names of nodes of other clusters that were told of.
+	strangers sync.Map
 	// reports wakes watchStore.
 	reports chan struct{}
 	// news wakes the loop.
@@ -337,6 +339,10 @@ func (d *Daemon) loop() *reconcile.Loop {
 
 func (d *Daemon) observe(ctx context.Context, prev cluster.Observation) cluster.Observation {
 	obs := d.fleet.Observe(ctx, prev)
+	view, _ := d.view.Heard()
+	for _, n := range view.Nodes {
+		d.stranger(n)
+	}
 	if obs.Store.Reachable {
 		d.rememberPause(obs.Store)
 		obs.Store.NewestSeen = d.rememberNewest(obs)

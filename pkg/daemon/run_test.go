@@ -18,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -48,6 +49,17 @@ func TestADaemonBootstrapsAClusterOfOfOneAndEnds(t *testing.T) {
 	if inc, err := s.Incarnation(t.Context(), 1); err != nil || inc.By != "a" || inc.Token != r.Observation.Token {
 		t.Errorf("the record is %+v, %v", inc, err)
 	}
+	if view, err := s.Poll(t.Context()); err != nil || len(view.Nodes) != 1 ||
+		view.Nodes[0].Cluster != v.nodes[0].config.ClusterName {
+		t.Errorf("the nodes are %+v, %v", view.Nodes, err)
+	}
+	must(t, s.PutNode(t.Context(), store.NodeRecord{Name: "z", Address: "127.0.0.1:1", Boot: "boot", Cluster: "another"}))
+	v.eventually("word of the node of another cluster", func(context.Context) error {
+		if !strings.Contains(v.nodes[0].out.String(), "is that of another cluster") {
+			return errors.New("none")
+		}
+		return nil
+	})
 	v.eventually("the history", func(ctx context.Context) error {
 		h, err := s.History(ctx)
 		if err == nil && len(h) < 5 {

@@ -20,6 +20,8 @@ type NodeRecord struct {
 	Boot cluster.Token `json:"boot"`
 	// At is when the record was written, by the node's clock.
 	At time.Time `json:"at"`
+	// Cluster is the name of the cluster that the node is of, "" where nobody has said.
+	Cluster string `json:"cluster,omitempty"`
 }
 
 func parseNode(key string, b []byte) (NodeRecord, error) {
