@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,6 +57,9 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 			if want := "https://" + x.c.Node(m.Name).Host + ":2380"; m.Name != "etcd-c" && !slices.Contains(m.PeerURLs, want) {
 				err = fmt.Errorf("%s is at %v", m.Name, m.PeerURLs)
 			}
+		}
+		if left, bad := os.ReadDir(dir); bad != nil || len(left) > 0 {
+			err = fmt.Errorf("steps that have killed nobody: %v, %v", left, errors.Join(bad, err))
 		}
 		return err
 	})
