@@ -42,7 +42,7 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
 		x.startOurs(n)
 		eventually(t, x.c, "the members serve", func() error {
-			x.begunAnew()
+			x.begunAgain()
 			names, err := x.c.Voters(t.Context())
 			if err == nil && !slices.Equal(names, kopsVoters) {
 				err = fmt.Errorf("the voters are %v", names)
@@ -51,7 +51,7 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 		})
 	}
 	eventually(t, x.c, "two members with TLS", func() error {
-		x.begunAnew()
+		x.begunAgain()
 		list, err := x.c.Members(t.Context())
 		for _, m := range list {
 			if want := "https://" + x.c.Node(m.Name).Host + ":2380"; m.Name != "etcd-c" && !slices.Contains(m.PeerURLs, want) {
