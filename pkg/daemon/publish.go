@@ -123,7 +123,27 @@ func why(r reconcile.Report) string {
 	for _, h := range r.Holds {
 		s += "; " + string(h.Reason)
 	}
-	return s
+	return s + askedBy(r.Observation.Store.Requests)
+}
+
+// maxPerson is how much of a person's name is told: whoever writes into the store chooses it.
+const maxPerson = 64
+
+// askedBy says who asked for what the coordinator has to do. A pause asks for nothing.
+func askedBy(requests []cluster.Request) (text string) {
+	for _, r := range requests {
+		if r.By == "" || r.Kind == cluster.RequestPause {
+			continue
+		}
+		name := []rune(strings.Map(func(c rune) rune {
+			if !unicode.IsPrint(c) {
+				return -1
+			}
+			return c
+		}, r.By))
+		text += fmt.Sprintf("; %s asked for by %s", r.Kind, string(name[:min(len(name), maxPerson)]))
+	}
+	return cut(text)
 }
 
 // run writes until ctx ends, and once more then.

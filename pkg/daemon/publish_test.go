@@ -155,6 +155,10 @@ func TestHistoryAndStatusAreWritten(t *testing.T) {
 	publish(t, func(t *testing.T, p *press) {
 		r := done("etcdadm backup take", errors.New("bucket is full"))
 		r.Holds = []plan.Hold{{Reason: plan.Alarm}}
+		r.Observation.Store.Requests = []cluster.Request{
+			{Kind: cluster.RequestPause, By: "eve@m1"}, {Kind: cluster.RequestBackup},
+			{Kind: cluster.RequestBackup, By: "ann@m1\x1b[2J" + strings.Repeat("x", 1000)},
+		}
 		r.Observation.Members[1].Healthy = false
 		r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: 9, Learner: true})
 		p.note(r)
@@ -163,7 +167,7 @@ func TestHistoryAndStatusAreWritten(t *testing.T) {
 		must(t, err)
 		want := store.HistoryEntry{
 			At: r.At, Term: 4, By: "a", Line: "etcdadm backup take", Took: 3 * time.Second, Error: "bucket is full",
-			Why: "3 of 3 wanted voters, 2 healthy; alarm",
+			Why: "3 of 3 wanted voters, 2 healthy; alarm; backup asked for by ann@m1[2J" + strings.Repeat("x", 55),
 		}
 		if len(list) != 1 || !list[0].At.Equal(want.At) {
 			t.Fatalf("the history is %+v", list)

@@ -71,8 +71,12 @@ func operator() string {
 	if err != nil {
 		host = "unknown"
 	}
-	return name + "@" + host
+	by := []rune(cli.Plain(name + "@" + host))
+	return string(by[:min(len(by), maxOperator)])
 }
+
+// maxOperator bounds the name of who asks, in characters.
+const maxOperator = 100
 
 // pauses returns the pause requests in the store.
 func pauses(ctx context.Context, s *store.Store) ([]cluster.Request, error) {
