@@ -59,7 +59,7 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 			}
 		}
 		if left, bad := os.ReadDir(dir); bad != nil || len(left) > 0 {
-			err = fmt.Errorf("steps that have killed nobody: %v, %v", left, errors.Join(bad, err))
+			err = fmt.Errorf("steps that have killed nobody: %v, %w", left, errors.Join(bad, err))
 		}
 		return err
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 )
 
@@ -24,7 +25,7 @@ func metrics() ([]byte, error) {
 		lists[d.Cluster] = append(lists[d.Cluster], d)
 	}
 	var out bytes.Buffer
-	port := daemon.DefaultMetricsPort(grpc)
+	port := cluster.DefaultMetricsPort(grpc)
 	err = t.Execute(&out, map[string]any{
 		"Daemon": lists[false], "Cluster": lists[true], "Port": port, "Offset": port - grpc,
 	})

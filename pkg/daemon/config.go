@@ -212,19 +212,6 @@ func (c Config) newPlaces() []string {
 // Listen returns the address of the daemon's one port.
 func (c Config) Listen() string { return net.JoinHostPort(c.Address, strconv.Itoa(c.GRPCPort)) }
 
-// metricsOffset is how far behind the daemon's port that of its metrics is by default. None
-// of the ports that kops gives to the daemons of a machine, to its etcds and to others is
-// that far behind another one.
-const metricsOffset = 81
-
-// DefaultMetricsPort is the port of the metrics of a daemon with the port grpc, 0 for none.
-func DefaultMetricsPort(grpc int) int {
-	if port := grpc + metricsOffset; grpc > 0 && port <= 65535 {
-		return port
-	}
-	return 0
-}
-
 // ListenMetrics returns the addresses of the port of metrics and health: that of
 // the daemon, and loopback for the machine's own probes, if nothing else is said.
 func (c Config) ListenMetrics() []string {

@@ -13,7 +13,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/dashboard"
-	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 )
 
@@ -145,7 +144,7 @@ func pageAddress(node string, port uint16) (string, error) {
 	}
 	at := int(port)
 	if grpc, err := strconv.Atoi(text); err == nil && at == 0 {
-		at = daemon.DefaultMetricsPort(grpc)
+		at = cluster.DefaultMetricsPort(grpc)
 	}
 	return net.JoinHostPort(host, strconv.Itoa(at)), nil
 }

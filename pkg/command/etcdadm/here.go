@@ -13,7 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
-	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 )
 
 // fromHere has a command that is told nothing of a cluster reach that of a context, or of
@@ -47,7 +47,7 @@ func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	}
 	own := ""
 	if s.Address == "" {
-		if own, err = operate.DefaultAddress(false); err != nil {
+		if own, err = hostaddr.Default(false); err != nil {
 			return false, err
 		}
 	}

@@ -100,9 +100,9 @@ func (f *flags) metrics() (port int, address string) {
 	case f.metricsGiven():
 		return f.metricsPort, f.metricsAddress
 	case f.containerized && f.metricsAddress == "":
-		return daemon.DefaultMetricsPort(f.grpcPort), "127.0.0.1"
+		return cluster.DefaultMetricsPort(f.grpcPort), "127.0.0.1"
 	}
-	return daemon.DefaultMetricsPort(f.grpcPort), f.metricsAddress
+	return cluster.DefaultMetricsPort(f.grpcPort), f.metricsAddress
 }
 
 // logsToFile says whether etcd's log goes to a file. In a container its place is the

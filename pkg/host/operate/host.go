@@ -15,6 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/configfile"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 )
 
 // complete fills in what the machine decides, and checks the whole. A machine
@@ -48,7 +49,7 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 		cfg.Name = cluster.NodeName(name)
 	}
 	if a := cfg.Listen.Address; a == "" || a == "0.0.0.0" || a == "::" {
-		address, err := DefaultAddress(a == "::")
+		address, err := hostaddr.Default(a == "::")
 		if err != nil && all {
 			address, err = "127.0.0.1", nil // what builds nothing does not need one
 		}
@@ -97,37 +98,6 @@ func suitedKeys(cfg machine.Config) x509.PublicKeyAlgorithm {
 	}
 	return x509.ECDSA
 }
-
-// DefaultAddress returns the machine's address on the way to everywhere else:
-// the one that the kernel would send from. Nothing is sent.
-func DefaultAddress(six bool) (string, error) {
-	families := [][2]string{{"udp4", "192.0.2.1:9"}, {"udp6", "[2001:db8::1]:9"}}
-	if six {
-		families = families[1:]
-	}
-	for _, f := range families {
-		c, err := net.Dial(f[0], f[1])
-		if err != nil {
-			continue
-		}
-		host, _, err := net.SplitHostPort(c.LocalAddr().String())
-		c.Close()
-		if err == nil {
-			return host, nil
-		}
-	}
-	return "", &AddressError{}
-}
-
-// An AddressError says that the machine has no address to be known by.
-type AddressError struct{}
-
-func (*AddressError) Error() string {
-	return "the machine has no default route, so its address is unknown"
-}
-
-// Hint says what to do about it.
-func (*AddressError) Hint() string { return "give the address with --bind-address" }
 
 // owner returns whom etcd's files belong to, nil for root.
 func owner(s machine.Service) (*certs.FileOwner, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
-	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
 
@@ -62,7 +62,7 @@ func (a *Access) here() (*local, error) {
 	}
 	l := &local{Settings: s}
 	if s.Address == "" {
-		if l.own, err = operate.DefaultAddress(false); err != nil {
+		if l.own, err = hostaddr.Default(false); err != nil {
 			return nil, err
 		}
 	}

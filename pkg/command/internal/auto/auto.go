@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
-	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 )
 
 // New returns the commands seed and auto. run is what auto does: [daemon.Run]
@@ -129,7 +129,7 @@ func needStore(cmd *cobra.Command, args []string) error {
 // directory has none.
 func fillIn(flags *pflag.FlagSet) error {
 	if f := flags.Lookup("address"); f.Value.String() == "" {
-		address, err := operate.DefaultAddress(false)
+		address, err := hostaddr.Default(false)
 		if err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
-	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
@@ -92,7 +92,7 @@ func TestDefaultsOfAuto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, err := operate.DefaultAddress(false)
+	address, err := hostaddr.Default(false)
 	if err != nil {
 		t.Skip(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 )
 
 // A finder finds the daemons on this machine.
@@ -84,7 +85,7 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 			"no certificate is needed: etcdctl --endpoints="+strings.Join(s.Endpoints("HOST"), ","))
 	}
 	if s.Address == "" {
-		if h.own, err = operate.DefaultAddress(false); err != nil {
+		if h.own, err = hostaddr.Default(false); err != nil {
 			return h, err
 		}
 	}
@@ -118,7 +119,7 @@ func (f *homeFlags) answering(h home) home {
 		return h
 	}
 	if theirs[0].Address == "" {
-		if h.own, err = operate.DefaultAddress(false); err != nil {
+		if h.own, err = hostaddr.Default(false); err != nil {
 			return h
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // Settings are what a daemon's command line says of how to reach it, and its etcd.
@@ -95,7 +95,7 @@ func settingsOf(argv []string) (s Settings, err error) {
 		}
 	}
 	if value(argv, "etcd-manager-metrics-port") == "" {
-		s.MetricsPort = daemon.DefaultMetricsPort(s.GRPCPort)
+		s.MetricsPort = cluster.DefaultMetricsPort(s.GRPCPort)
 		if isSet(argv, "containerized") && s.MetricsAddress == "" {
 			s.MetricsAddress = "127.0.0.1"
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -40,7 +40,7 @@ func Reach(d Daemon, s Settings) []string {
 	own := ""
 	if s.Address == "" {
 		own = "ADDRESS" // where the machine does not tell its own
-		if address, err := operate.DefaultAddress(false); err == nil {
+		if address, err := hostaddr.Default(false); err == nil {
 			own = address
 		}
 	}
