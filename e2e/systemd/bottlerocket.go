@@ -16,6 +16,9 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
+// suites are the cipher suites that EKS Anywhere allows.
+const suites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+
 // A Bottlerocket is a machine without systemd, whose root file system cannot be
 // written: containers in one network namespace. A program prepares etcd in one
 // container for each phase; then etcd runs as a static pod, unprivileged.

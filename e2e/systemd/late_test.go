@@ -16,8 +16,6 @@ import (
 const (
 	// sentinel is by what a Cluster API provider knows that a machine is ready.
 	sentinel = "/run/cluster-api/bootstrap-success.complete"
-	// suites are all that EKS Anywhere allows.
-	suites = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 	// unanswered is what a join says while the first member is not there.
 	unanswered = "waiting: the cluster does not answer"
 )
