@@ -56,7 +56,8 @@ type etcdLog struct {
 	path  string
 	file  *logfile.Log
 	lines chan string
-	done  chan struct{}
+	// end is closed when there are to be no more, done when the last one is written.
+	end, done chan struct{}
 	// lost is how many lines had no room in the queue.
 	lost atomic.Int64
 	// limit is for errors that are passed on, omitted how many were not.
@@ -78,21 +79,38 @@ func newEtcdLog(out io.Writer, dir string) (*etcdLog, error) {
 		return l, err
 	}
 	l.path, l.file = filepath.Join(dir, etcdLogName), file
-	l.lines, l.done = make(chan string, etcdLogQueue), make(chan struct{})
+	l.lines, l.end, l.done = make(chan string, etcdLogQueue), make(chan struct{}), make(chan struct{})
 	go l.write()
 	return l, nil
 }
 
-// write writes lines until there are no more.
+// write writes lines until the end, and then those that still wait.
 func (l *etcdLog) write() {
 	defer close(l.done)
-	for text := range l.lines {
-		if n := l.lost.Swap(0); n > 0 {
-			l.file.Line(fmt.Sprintf("etcdadm: %d lines were omitted: the disk is too slow for them", n))
+	defer l.file.Close()
+	for {
+		select {
+		case text := <-l.lines:
+			l.add(text)
+			continue
+		case <-l.end:
 		}
-		l.file.Line(text)
+		for {
+			select {
+			case text := <-l.lines:
+				l.add(text)
+			default:
+				return
+			}
+		}
 	}
-	l.file.Close()
+}
+
+func (l *etcdLog) add(text string) {
+	if n := l.lost.Swap(0); n > 0 {
+		l.file.Line(fmt.Sprintf("etcdadm: %d lines were omitted: the disk is too slow for them", n))
+	}
+	l.file.Line(text)
 }
 
 // line takes a line. It is called by one goroutine at a time.
@@ -123,12 +141,12 @@ func (l *etcdLog) line(text string) {
 
 func (l *etcdLog) say(text string) { fmt.Fprintf(l.out, "etcd: %s\n", text) }
 
-// close ends it, after the last line.
+// close ends it. An etcd that a hung disk kept from ending may still print a line: that is lost.
 func (l *etcdLog) close() {
 	if l.path == "" {
 		return
 	}
-	close(l.lines)
+	close(l.end)
 	select {
 	case <-l.done:
 	case <-time.After(etcdLogEnd): // the disk hangs
