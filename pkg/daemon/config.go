@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -191,9 +190,9 @@ func (c Config) Warnings() []string {
 
 // newPlaces says which of the directories that this daemon was given are not there, and are
 // made: names that nobody meant look like that, and volumes that are not mounted.
-func (c Config) newPlaces() []string {
+func (c Config) newPlaces(stat func(string) (fs.FileInfo, error)) []string {
 	missing := func(dir string) bool {
-		_, err := os.Stat(dir)
+		_, err := stat(dir)
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	var list []string

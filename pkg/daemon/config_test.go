@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"io/fs"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -113,9 +117,32 @@ func TestNewPlacesAreTold(t *testing.T) {
 		{dir, "file://" + dir + "/typo", []string{"--backup-store: " + dir + "/typo "}},
 		{dir + "/a/b", dir + "/typo", []string{"--data-dir: ", "--backup-store: "}},
 	} {
-		got := (Config{DataDir: tc.data, BackupStore: tc.store}).newPlaces()
+		got := (Config{DataDir: tc.data, BackupStore: tc.store}).newPlaces(os.Stat)
 		if !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
 			t.Errorf("%s, %s: %q, want %q", tc.data, tc.store, got, tc.want)
 		}
+	}
+}
+
+// A store on a file system that hangs keeps the member from nothing.
+func TestAStoreThatHangsIsNotWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		release := make(chan struct{})
+		defer close(release)
+		d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil)), c: Config{DataDir: dir, BackupStore: dir}}
+		d.warnNewPlaces(func(string) (fs.FileInfo, error) {
+			<-release
+			return nil, fs.ErrNotExist
+		})
+		if log.Len() > 0 {
+			t.Error(log.String())
+		}
+	})
+	var log strings.Builder
+	d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil)), c: Config{DataDir: dir, BackupStore: dir + "/typo"}}
+	if d.warnNewPlaces(os.Stat); !strings.Contains(log.String(), "--backup-store: ") {
+		t.Errorf("it says %q", log.String())
 	}
 }

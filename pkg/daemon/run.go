@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -115,9 +117,7 @@ func (d *Daemon) close(ctx context.Context) {
 }
 
 func (d *Daemon) openState(context.Context) error {
-	for _, text := range d.c.newPlaces() {
-		d.log.Warn(text)
-	}
+	d.warnNewPlaces(os.Stat)
 	d.name = cluster.NodeName(d.c.NodeName)
 	if d.name == "" {
 		id, err := nodestate.MyID(d.c.DataDir)
@@ -136,6 +136,23 @@ func (d *Daemon) openState(context.Context) error {
 	}
 	d.onClose(func(context.Context) { _ = d.state.Close() })
 	return nil
+}
+
+// newPlacesTime is how long the directories may take to be looked at.
+const newPlacesTime = time.Second
+
+// warnNewPlaces warns of directories that will be made. The member needs no store, so a store
+// whose file system hangs is not waited for.
+func (d *Daemon) warnNewPlaces(stat func(string) (fs.FileInfo, error)) {
+	places := make(chan []string, 1)
+	go func() { places <- d.c.newPlaces(stat) }()
+	select {
+	case list := <-places:
+		for _, text := range list {
+			d.log.Warn(text)
+		}
+	case <-time.After(newPlacesTime):
+	}
 }
 
 func (d *Daemon) openKeys(context.Context) (err error) {
