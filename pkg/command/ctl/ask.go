@@ -81,7 +81,10 @@ func addressesOf(r reconcile.Report, records []store.NodeRecord) map[cluster.Nod
 		add(n.Name, n.Address)
 	}
 	for _, n := range records {
-		add(n.Name, n.Address)
+		// A store that two clusters share by mistake has records of the other one, too.
+		if n.Cluster == "" || n.Cluster == r.Observation.Cluster {
+			add(n.Name, n.Address)
+		}
 	}
 	return list
 }

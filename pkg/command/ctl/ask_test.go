@@ -111,6 +111,7 @@ func TestAsked(t *testing.T) {
 	hangs := accepting(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) })
 	now := time.Now()
 	type at = map[cluster.NodeName]string
+	clusters := map[cluster.NodeName]string{"a": "etcd", "z": "another"}
 	const nobody = "nobody (last seen: a)"
 	for name, x := range map[string]struct {
 		nodes, records at
@@ -122,17 +123,19 @@ func TestAsked(t *testing.T) {
 		"another one answers":           {at{"a": down, "b": up}, nil, 0, render.Degraded, nobody},
 		"nobody answers":                {at{"a": down, "b": down}, nil, 0, render.Unknown, nobody},
 		"a record is newer":             {at{"a": down}, at{"a": up}, 0, render.Degraded, "a (term 4)"},
+		"one of another cluster":        {at{"a": down}, at{"z": up}, 0, render.Unknown, nobody},
 		"no address":                    {nil, nil, 0, render.Degraded, "a (term 4)"},
 		"too old, whoever is there now": {at{"a": up}, nil, time.Hour, render.Unknown, nobody},
 	} {
 		r := reconcile.Report{At: now.Add(-x.age), Coordinator: "a", Term: 4}
+		r.Observation.Cluster = "etcd"
 		r.Observation.Members = []cluster.Member{{ID: 1, Name: "a", Healthy: true, Alarms: []string{"NOSPACE"}}}
 		for name, at := range x.nodes {
 			r.Observation.Nodes = append(r.Observation.Nodes, cluster.Node{Name: name, Address: at})
 		}
 		var records []store.NodeRecord
 		for name, at := range x.records {
-			records = append(records, store.NodeRecord{Name: name, Address: at})
+			records = append(records, store.NodeRecord{Name: name, Address: at, Cluster: clusters[name]})
 		}
 		tool := &tool{root: &cobra.Command{}, now: func() time.Time { return now }}
 		tool.root.SetContext(t.Context())

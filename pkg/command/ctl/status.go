@@ -107,6 +107,9 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 	if err != nil {
 		return view{}, fmt.Errorf("compare: %w", err)
 	}
+	if st.Stale && asked != nil {
+		doubt = append(doubt, "where the machines cannot be reached from here, --published asks none of them")
+	}
 	st.Notes = append(doubt, st.Notes...)
 	return view{status: st, source: string(raw) + string(rest), empty: !begun}, nil
 }

@@ -91,14 +91,14 @@ func (s Status) Check() error {
 	if s.Health == Healthy {
 		return nil
 	}
-	return &unhealthyError{s.Health, strings.Join(s.Because, "; ")}
+	return &unhealthyError{s.Health, strings.Join(s.Because, "; "), s.Asked.silence()}
 }
 
 // CheckMembers is [Status.Check] by a member list alone; answered says that it was
 // read through the quorum. Because is what else is wrong.
 func CheckMembers(answered bool, members []cluster.Member, now time.Time, because ...string) error {
 	if !answered {
-		return &unhealthyError{Unknown, "no member can read the member list through the quorum"}
+		return &unhealthyError{health: Unknown, text: "no member can read the member list through the quorum"}
 	}
 	r := reconcile.Report{At: now, Observation: cluster.Observation{Members: members}}
 	st := NewStatus(&r, now)
@@ -114,12 +114,14 @@ func (s Status) CheckStale() error {
 	if !s.Stale {
 		return nil
 	}
-	return &unhealthyError{Unknown, strings.Join(s.Because, "; ")}
+	return &unhealthyError{Unknown, strings.Join(s.Because, "; "), s.Asked.silence()}
 }
 
 type unhealthyError struct {
 	health Health
 	text   string
+	// silent says that no daemon answered whoever asked.
+	silent bool
 }
 
 func (e *unhealthyError) Error() string {
@@ -138,6 +140,10 @@ func (e *unhealthyError) Kind() string { return string(e.health) }
 func (e *unhealthyError) Hint() string {
 	if e.health != Unknown {
 		return ""
+	}
+	if e.silent {
+		return "look whether etcd-manager runs on each machine; where they cannot be reached from here, --published goes by what " +
+			"was published last"
 	}
 	return "look whether etcd-manager runs on each machine, and what it logs; its etcd may serve all the same"
 }

@@ -37,7 +37,7 @@ func (r Steps) Versions() []etcdversion.Version { return r.versions }
 // no end; nothing of it should be carried out.
 func NewSteps(spec cluster.Spec, obs cluster.Observation) (Steps, error) {
 	if v := countVoters(obs); v.unclear() && !v.proven {
-		return Steps{}, fmt.Errorf("plan: %w", &unhealthyError{Unknown, v.said()})
+		return Steps{}, fmt.Errorf("plan: %w", &unhealthyError{health: Unknown, text: v.said()})
 	}
 	_, held := plan.Next(spec, obs)
 	held = slices.DeleteFunc(held, func(h plan.Hold) bool { return h.Reason != plan.Paused })
