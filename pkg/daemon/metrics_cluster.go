@@ -84,9 +84,7 @@ func (c *clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, h := range holdReasons(r) {
 		gauge(holdDesc, 1, h)
 	}
-	for _, u := range plan.UnlinkedVoters(r.Observation) {
-		gauge(unlinkedDesc, 1, string(u.From), string(u.To))
-	}
+	collectUnlinked(r.Observation, gauge)
 	collectMembers(r.Observation, gauge)
 	for _, n := range r.Observation.Nodes {
 		gauge(reachableDesc, one(n.Reachable), string(n.Name))
@@ -108,12 +106,25 @@ func holdReasons(r *reconcile.Report) (reasons []string) {
 	return reasons
 }
 
+// collectUnlinked tells of each pair once: two members may have the same name, and a page that
+// has a number twice is none.
+func collectUnlinked(o cluster.Observation, gauge func(*prometheus.Desc, float64, ...string)) {
+	known := map[[2]cluster.NodeName]bool{}
+	for _, u := range plan.UnlinkedVoters(o) {
+		if pair := [2]cluster.NodeName{u.From, u.To}; !known[pair] {
+			known[pair] = true
+			gauge(unlinkedDesc, 1, string(u.From), string(u.To))
+		}
+	}
+}
+
 func collectMembers(o cluster.Observation, gauge func(*prometheus.Desc, float64, ...string)) {
 	type group struct{ learner, healthy bool }
-	counts := map[group]int{}
+	counts, sized := map[group]int{}, map[cluster.NodeName]bool{"": true}
 	for _, m := range o.Members {
 		counts[group{m.Learner, m.Healthy}]++
-		if m.DBSize > 0 && m.Name != "" {
+		if m.DBSize > 0 && !sized[m.Name] {
+			sized[m.Name] = true
 			gauge(sizeDesc, float64(m.DBSize), string(m.Name))
 		}
 	}

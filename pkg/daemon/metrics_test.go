@@ -186,6 +186,19 @@ func TestMetricsNameWhoDoesNotReachWhom(t *testing.T) {
 	if strings.Contains(page, `from="b"`) {
 		t.Error("the other way, too")
 	}
+	// Two members of one name are one number.
+	twin := cluster.Member{ID: 3, Name: "b", Healthy: true, DBSize: 7}
+	r.Observation.Members[1].DBSize = 8
+	r.Observation.Members = append(r.Observation.Members, twin)
+	twinNode := r.Observation.Nodes[1]
+	twinNode.Name, twinNode.Disk.MemberID, twinNode.Links = "z", 3, nil
+	r.Observation.Nodes = append(r.Observation.Nodes, twinNode)
+	r.Observation.Nodes[0].Links = append(r.Observation.Nodes[0].Links, link(3, "connection refused")...)
+	if n := len(plan.UnlinkedVoters(r.Observation)); n != 2 {
+		t.Fatalf("there are %d pairs", n)
+	}
+	m.note(r)
+	wantLines(t, gathered(t, m), `etcdadm_peer_unreachable{from="a",to="b"} 1`, `etcdadm_member_db_size_bytes{member="b"} 8`)
 }
 
 func TestWhatIsOverIsNotCountedOn(t *testing.T) {
