@@ -101,6 +101,8 @@ type Record struct {
 	// Others are client URLs of the other members, with commas in between, while
 	// this one leaves: its own file may name nobody else.
 	Others string `json:"others,omitempty"`
+	// Last says that the member which has left was the last of its cluster.
+	Last bool `json:"last,omitempty"`
 }
 
 // A Binary is what is installed.

@@ -51,7 +51,7 @@ func (w *world) leave() (Operation, *Hold) {
 		if w.obs.Data.State == cluster.DiskEmpty && !w.obs.Service.Active() {
 			return nil, nil // nothing of it is left that would need to know
 		}
-		return &Remember{Record{Action: Reset}}, nil
+		return &Remember{Record{Action: Reset, Last: ok}}, nil
 	}
 	op, why := w.removeSafely(m)
 	if why == nil && r.Others == "" && !w.goal.KeepFiles {

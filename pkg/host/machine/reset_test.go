@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -24,6 +25,8 @@ const others = "remove-member: record the other members\n"
 
 const left = "remove-member: record that nothing is left to do in the cluster\n"
 
+const lastLeft = "remove-member: record that the last member of the cluster leaves\n"
+
 const resetRest = `stop: stop etcd
 data: move the data of member b in /var/lib/etcd aside
 files: delete /etc/etcd/etcd.env, /etc/etcd/pki/peer.crt, /etc/etcd/pki/peer.key, /etc/systemd/system/etcd.service
@@ -46,6 +49,14 @@ func TestReset(t *testing.T) {
 	elsewhere.Written = map[string]string{"ETCD_DATA_DIR": "/data/etcd"}
 	unreachable := running(a)
 	unreachable.Remote = machine.Remote{Problem: "connection refused"}
+	discard := machine.Goal{Action: machine.Reset, DiscardData: true}
+	forced := discard
+	forced.Force = true
+	discardRest := strings.Replace(resetRest, "move the data of member b in /var/lib/etcd aside",
+		"delete the data of member b in /var/lib/etcd", 1)
+	learner := healthy("a", 0xa, "10.0.0.1")
+	learner.Learner = true
+	removed := running(a)
 	alone := unreachable
 	alone.Left = true
 	for _, s := range []story{
@@ -55,7 +66,14 @@ func TestReset(t *testing.T) {
 		{"the leader hands over first", reset, desired(), lead(running(a, self, c)),
 			others + "remove-member: etcdadm member move-leader --to=a\nremove-member: etcdadm member remove --id=b " +
 				"--expect-name=b --expect-voters=3\n" + left + resetRest},
-		{"the last one stays in the list, and its data is moved", reset, desired(), running(self), left + resetRest},
+		{"the last one stays in the list, and its data is moved", reset, desired(), running(self), lastLeft + resetRest},
+		{"whoever was removed before is not the last one", reset, desired(), removed, left + resetRest},
+		{"the data of the last one is not deleted", discard, desired(), running(self),
+			"hold last-member: member b is the last of its cluster: /var/lib/etcd has all that the cluster holds\n"},
+		{"also beside a learner", discard, desired(), running(self, learner),
+			"hold last-member: member b is the last of its cluster: /var/lib/etcd has all that the cluster holds\n"},
+		{"unless forced", forced, desired(), running(self), lastLeft + discardRest},
+		{"the data of another one is", discard, desired(), removed, left + discardRest},
 		{"found by its data, whatever address it had", reset, desired(), running(a, moved, c),
 			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
 		{"a member that crashes is removed and stopped", reset, desired(), stopped,

@@ -116,6 +116,9 @@ func (o *Remember) text() string {
 	case Init:
 		return "record that a cluster is bootstrapped here"
 	case Reset:
+		if o.Record.Last {
+			return "record that the last member of the cluster leaves"
+		}
 		return "record that nothing is left to do in the cluster"
 	}
 	return "record that the member joins"

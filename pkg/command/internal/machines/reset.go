@@ -60,7 +60,7 @@ say so.`,
 				return nil
 			}
 			fmt.Fprintln(w, "This machine no longer has a member.")
-			if t.wasLast(r) {
+			if wasLast(r) {
 				fmt.Fprintln(w, "It was the last member: the cluster is gone.")
 			}
 			if n := len(v.SetAside); n > 0 && !t.goal.DiscardData {
@@ -72,18 +72,12 @@ say so.`,
 	return cmd
 }
 
-// wasLast says whether a member with data has left nobody behind.
-func (t *task) wasLast(r operate.Result) bool {
-	data := false
-	for _, s := range r.Steps {
-		switch s.Do.(type) {
-		case *machine.Membership:
-			return false
-		case *machine.SetDataAside, *machine.DiscardData:
-			data = true
-		}
-	}
-	return data && !t.goal.SkipRemoveMember
+// wasLast says whether the member has left nobody behind.
+func wasLast(r operate.Result) bool {
+	return slices.ContainsFunc(r.Steps, func(s machine.Step) bool {
+		op, ok := s.Do.(*machine.Remember)
+		return ok && op.Record.Last
+	})
 }
 
 // A changed is what reset and remove print for programs.

@@ -1,0 +1,22 @@
+package machines
+
+import (
+	"testing"
+
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
+)
+
+// That the cluster is gone is said only of its last member: one that was removed before leaves
+// the others behind.
+func TestWasLast(t *testing.T) {
+	for last, first := range map[bool]machine.Operation{
+		true:  &machine.Remember{Record: machine.Record{Action: machine.Reset, Last: true}},
+		false: &machine.Remember{Record: machine.Record{Action: machine.Reset}},
+	} {
+		r := operate.Result{Steps: []machine.Step{{Do: first}, {Do: &machine.SetDataAside{}}, {Do: &machine.Remember{}}}}
+		if wasLast(r) != last {
+			t.Errorf("it was the last one: %v, want %v", !last, last)
+		}
+	}
+}
