@@ -13,8 +13,14 @@ import (
 // it is the cluster.
 func (w *world) leave() (Operation, *Hold) {
 	// What has left is not asked again: its etcd is about to end.
-	if w.goal.SkipRemoveMember || w.traceless() || w.obs.Record.Action == Reset {
+	if w.goal.SkipRemoveMember || w.traceless() {
 		return nil, nil
+	}
+	if w.obs.Record.Action == Reset {
+		if d := w.obs.Data; !w.obs.Record.Last || d.State == cluster.DiskEmpty || d.Discarded {
+			return nil, nil
+		}
+		return nil, w.lastMember(cluster.Member{ID: w.obs.Data.MemberID, Name: w.cfg.Name})
 	}
 	if w.obs.Left && w.goal.KeepFiles {
 		return nil, nil
@@ -43,11 +49,10 @@ func (w *world) leave() (Operation, *Hold) {
 	switch {
 	case !ok && w.goal.KeepFiles:
 		return nil, nil
-	case ok && voters == 1 && !m.Learner && w.goal.DiscardData && !w.goal.Force && !w.goal.KeepFiles:
-		return nil, hold(LastMember, "save it first: etcdadm snapshot save FILE; reset without --discard-data moves the data "+
-			"aside; --force deletes it", "member %s is the last of its cluster: %s has all that the cluster holds", named(m),
-			w.cfg.Paths.Data)
 	case !ok || voters == 1 && !m.Learner:
+		if why := w.lastMember(m); ok && why != nil {
+			return nil, why
+		}
 		if w.obs.Data.State == cluster.DiskEmpty && !w.obs.Service.Active() {
 			return nil, nil // nothing of it is left that would need to know
 		}
@@ -61,6 +66,16 @@ func (w *world) leave() (Operation, *Hold) {
 		}
 	}
 	return op, why
+}
+
+// lastMember is why the data of the last member of a cluster stays, nil where it may go.
+func (w *world) lastMember(m cluster.Member) *Hold {
+	if !w.goal.DiscardData || w.goal.Force || w.goal.KeepFiles {
+		return nil
+	}
+	return hold(LastMember, "save it first: etcdadm snapshot save FILE; reset without --discard-data moves the data aside; "+
+		"--force deletes it", "member %s is the last of its cluster: %s has all that the cluster holds", named(m),
+		w.cfg.Paths.Data)
 }
 
 // others returns the client URLs of the members besides m.

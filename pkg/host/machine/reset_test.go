@@ -56,7 +56,8 @@ func TestReset(t *testing.T) {
 		"delete the data of member b in /var/lib/etcd", 1)
 	learner := healthy("a", 0xa, "10.0.0.1")
 	learner.Learner = true
-	removed := running(a)
+	removed, begun := running(a), running(self)
+	begun.Record = machine.Record{Action: machine.Reset, Last: true}
 	alone := unreachable
 	alone.Left = true
 	for _, s := range []story{
@@ -72,6 +73,10 @@ func TestReset(t *testing.T) {
 			"hold last-member: member b is the last of its cluster: /var/lib/etcd has all that the cluster holds\n"},
 		{"also beside a learner", discard, desired(), running(self, learner),
 			"hold last-member: member b is the last of its cluster: /var/lib/etcd has all that the cluster holds\n"},
+		{"also by a second reset", discard, desired(), begun,
+			"hold last-member: member b is the last of its cluster: /var/lib/etcd has all that the cluster holds\n"},
+		{"which may be forced, too", forced, desired(), begun, discardRest},
+		{"and may move it", reset, desired(), begun, resetRest},
 		{"unless forced", forced, desired(), running(self), lastLeft + discardRest},
 		{"the data of another one is", discard, desired(), removed, left + discardRest},
 		{"found by its data, whatever address it had", reset, desired(), running(a, moved, c),
