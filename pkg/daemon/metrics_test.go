@@ -198,7 +198,8 @@ func TestMetricsNameWhoDoesNotReachWhom(t *testing.T) {
 		t.Fatalf("there are %d pairs", n)
 	}
 	m.note(r)
-	wantLines(t, gathered(t, m), `etcdadm_peer_unreachable{from="a",to="b"} 1`, `etcdadm_member_db_size_bytes{member="b"} 8`)
+	wantLines(t, gathered(t, m), `etcdadm_peer_unreachable{from="a",to="b"} 1`,
+		`etcdadm_member_db_size_bytes{member="b"} 8`)
 }
 
 func TestWhatIsOverIsNotCountedOn(t *testing.T) {
