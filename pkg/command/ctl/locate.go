@@ -80,7 +80,7 @@ func (t *tool) locateHere() error {
 				"etcd-manager-ctl config set-context NAME --" + storeFlag + "=URL",
 		}
 	case len(found) > 1:
-		return &cli.UsageError{Text: fmt.Sprintf("daemons of %d stores run on this machine: %s", len(found), list(found)),
+		return &cli.UsageError{Text: fmt.Sprintf("there are daemons of %d stores on this machine: %s", len(found), list(found)),
 			Next: strings.Join(stores(found), "\n")}
 	case found[0].Elsewhere:
 		return &cli.UsageError{

@@ -101,7 +101,7 @@ func TestStoreOfTheDaemonHere(t *testing.T) {
 		"two stores": {stores: []string{one, three}, args: []string{"status"}, code: 2,
 			errs: "hint: give --backup-store=" + min(one, three) + "\nhint: give --backup-store=" + max(one, three) + "\n"},
 		"two stores, of backups": {stores: []string{one, three}, args: []string{"list-backups"}, code: 2,
-			errs: "error: daemons of 2 stores run on this machine: "},
+			errs: "error: there are daemons of 2 stores on this machine: "},
 		"the environment wins": {stores: []string{one}, env: three, args: []string{"status"},
 			stdout: `member_count:3 etcd_version:"3.6.16"`},
 		"the flag wins": {stores: []string{one}, env: one, args: []string{"--backup-store=" + three, "status"},
