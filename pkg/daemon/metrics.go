@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"runtime"
 	"time"
 
@@ -75,6 +76,18 @@ func newMetrics(from sources) *metrics {
 // leaderTimeout is how long a scrape waits for the node's member: etcd answers from memory.
 const leaderTimeout = time.Second
 
+// seldom returns ask for scrapes: anybody may send these, and as many as they like, so the member
+// is asked at most once every [recordsEvery].
+func seldom(ctx context.Context, now func() time.Time, ask func(context.Context) bool) func() bool {
+	last := &cached[bool]{now: now, read: func(ctx context.Context) (bool, error) { return ask(ctx), nil }}
+	return func() bool {
+		ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
+		defer cancel()
+		yes, err := last.get(ctx)
+		return err == nil && yes
+	}
+}
+
 // collectors are the metrics that are read when they are asked for.
 func (from sources) collectors() []prometheus.Collector {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
@@ -95,7 +108,7 @@ func (from sources) collectors() []prometheus.Collector {
 			func() float64 { return float64(from.Restarts()) }),
 		gauge("etcdadm_etcd_running", "1 while this node's etcd process runs.",
 			func() float64 { return one(from.Process() == cluster.ProcessRunning) }),
-		gauge("etcdadm_etcd_has_leader", "1 where this node's member of etcd answers and knows a leader. Asked at each scrape.",
+		gauge("etcdadm_etcd_has_leader", "1 where this node's member of etcd answers and knows a leader, as of half a second ago at most.",
 			func() float64 { return one(from.HasLeader()) }),
 		gauge("etcdadm_disk_healthy", "0 while the disk of this node's etcd hangs or fails.",
 			func() float64 { return one(!from.Storage().Bad()) }),

@@ -284,3 +284,25 @@ func TestMetricDocs(t *testing.T) {
 		}
 	}
 }
+
+// Anybody may scrape, and as often as they like: etcd does not notice.
+func TestScrapesDoNotFloodTheMember(t *testing.T) {
+	now, asked := time.Unix(1e9, 0), 0
+	leads := seldom(t.Context(), func() time.Time { return now }, func(context.Context) bool {
+		asked++
+		return asked == 1
+	})
+	for range 100 {
+		if !leads() {
+			t.Fatal("there is no leader")
+		}
+	}
+	if now = now.Add(recordsEvery); leads() || asked != 2 {
+		t.Errorf("it was asked %d times", asked)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if seldom(ended, time.Now, func(ctx context.Context) bool { <-ctx.Done(); return true })() {
+		t.Error("a member that does not answer has a leader")
+	}
+}

@@ -255,7 +255,7 @@ func (d *Daemon) stranger(n store.NodeRecord) bool {
 	}
 	if _, told := d.strangers.LoadOrStore(n.Name, true); !told {
 		d.log.Error("this store is that of another cluster, too: give each cluster a store of its own with --backup-store",
-			"cluster", n.Cluster, "node", n.Name, "address", n.Address)
+			"cluster", n.Cluster, "node", n.Name, "address", n.Address, "written", n.At)
 	}
 	return true
 }

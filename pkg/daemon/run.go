@@ -267,11 +267,7 @@ func (d *Daemon) openFleet(ctx context.Context) error {
 	status := d.proc.Status
 	d.nums = newMetrics(sources{
 		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Storage,
-		HasLeader: func() bool {
-			ctx, cancel := context.WithTimeout(ctx, leaderTimeout)
-			defer cancel()
-			return d.node.local.HasLeader(ctx)
-		},
+		HasLeader:    seldom(ctx, d.now, d.node.local.HasLeader),
 		Process:      func() cluster.ProcessState { return status().State },
 		Restarts:     func() int { return status().Restarts },
 		Paused:       func() bool { return d.state.State().Pause != nil },
