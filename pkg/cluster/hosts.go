@@ -130,6 +130,27 @@ func URLsAt(urls []string, address string) []string {
 	return list
 }
 
+// OwnURLs returns client URLs that lead to m and to no other member of the list. One that
+// another member has as well, as that of a load balancer, gets the host of m's peer URL,
+// which m's certificate for clients has, too.
+func OwnURLs(m Member, list []Member) []string {
+	hosts := hostsOf(m.PeerURLs)
+	if len(hosts) == 0 {
+		return m.ClientURLs
+	}
+	urls := slices.Clone(m.ClientURLs)
+	for i, text := range urls {
+		shared := slices.ContainsFunc(list, func(o Member) bool {
+			return o.ID != m.ID && slices.Contains(o.ClientURLs, text)
+		})
+		if u, err := url.Parse(text); shared && err == nil && u.Port() != "" {
+			u.Host = net.JoinHostPort(hosts[0], u.Port())
+			urls[i] = u.String()
+		}
+	}
+	return urls
+}
+
 // hostOf returns the host of what may have a port.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {

@@ -94,3 +94,32 @@ func TestURLsAt(t *testing.T) {
 		}
 	}
 }
+
+// All members of Cilium's etcd have one client URL, which leads to any of them.
+func TestOwnURLs(t *testing.T) {
+	member := func(id MemberID, peer string, client ...string) Member {
+		return Member{ID: id, PeerURLs: []string{peer}, ClientURLs: client}
+	}
+	const all = "https://api.internal.x:4003"
+	list := []Member{
+		member(1, "https://etcd-a.internal.x:2382", all),
+		member(2, "https://[fd00::2]:2382", all, "https://etcd-b.internal.x:4003"),
+		member(3, "https://etcd-c.internal.x:2382", "https://etcd-c.internal.x:4003"),
+		member(4, "https://etcd-d.internal.x:2382"),
+		{ID: 5, ClientURLs: []string{all}},
+	}
+	for i, want := range []string{
+		"https://etcd-a.internal.x:4003", "https://[fd00::2]:4003 https://etcd-b.internal.x:4003",
+		"https://etcd-c.internal.x:4003", "", all,
+	} {
+		if got := strings.Join(OwnURLs(list[i], list), " "); got != want {
+			t.Errorf("those of member %d are %q, want %q", i+1, got, want)
+		}
+	}
+	if got := OwnURLs(list[0], list[:1]); got[0] != all {
+		t.Errorf("alone it has %q", got)
+	}
+	if list[0].ClientURLs[0] != all {
+		t.Error("the list is changed")
+	}
+}

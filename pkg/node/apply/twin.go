@@ -138,10 +138,13 @@ func (l *Local) movedAway(ctx context.Context, peer *etcdclient.Peer, s nodestat
 // has had from it grows, and grows again.
 func (l *Local) heard(ctx context.Context, id cluster.MemberID, lists [][]cluster.Member) error {
 	var others []cluster.Member
-	for _, m := range slices.Concat(lists...) {
-		same := func(o cluster.Member) bool { return o.ID == m.ID }
-		if m.ID != id && len(m.ClientURLs) > 0 && !slices.ContainsFunc(others, same) {
-			others = append(others, m)
+	for _, list := range lists {
+		for _, m := range list {
+			same := func(o cluster.Member) bool { return o.ID == m.ID }
+			if m.ID != id && len(m.ClientURLs) > 0 && !slices.ContainsFunc(others, same) {
+				m.ClientURLs = cluster.OwnURLs(m, list) // what another one counts says nothing
+				others = append(others, m)
+			}
 		}
 	}
 	before := map[cluster.MemberID]int64{}
