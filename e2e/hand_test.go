@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -165,8 +166,9 @@ func TestCommandLineOfTheExistingDaemon(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(n.Dir, "state")); err != nil {
 				t.Error(err)
 			}
-			if !strings.Contains(n.Said(0), "123456789") {
-				t.Error("etcd was not given ETCD_QUOTA_BACKEND_BYTES")
+			log, err := os.ReadFile(filepath.Join(n.Dir, "etcd.log"))
+			if err != nil || !bytes.Contains(log, []byte("123456789")) {
+				t.Errorf("etcd was not given ETCD_QUOTA_BACKEND_BYTES: %v", err)
 			}
 		})
 	}
