@@ -85,12 +85,23 @@ func (s *byHand) member(t *testing.T, m machine) {
 	t.Helper()
 	start := time.Now()
 	if others := s.others(m); m == s.machines[0] {
+		s.cutOff(t, m)
 		s.etcdadm(t, m, "init --version="+s.version)
 	} else {
 		others[0].copy(t, m, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
 		s.etcdadm(t, m, "join "+endpoints(t, others...)+" --version="+s.version)
 	}
 	t.Logf("the member of %s took %.1f s", m, time.Since(start).Seconds())
+}
+
+// cutOff kills an init as soon as the kubelet has a pod of it. The next one needs nobody's help.
+func (s *byHand) cutOff(t *testing.T, m machine) {
+	t.Helper()
+	m.must(t, hand+"etcdadm init --version="+s.version+` >/root/init.log 2>&1 & pid=$!
+		until test -e /etc/kubernetes/manifests/etcd.manifest; do
+			kill -0 $pid || { cat /root/init.log; exit 1; }
+		done
+		kill -9 $pid; rc=0; wait $pid || rc=$?; test $rc = 137`) // it had not ended
 }
 
 // configure gives kubeadm's configuration the section that etcdadm prints, and the control plane
@@ -152,6 +163,7 @@ func TestByHandStaticPods(t *testing.T) {
 	})
 	s.found(t)
 	w := s.api(t).write(t)
+	d := w.api.deploy(t, s.machines[0].must(t, "ctr -n k8s.io images ls -q | grep -m1 /pause:"), 3)
 	w.more(t, 100)
 	w.during(t, "certificates are renewed", func() {
 		for _, m := range s.machines {
@@ -159,11 +171,16 @@ func TestByHandStaticPods(t *testing.T) {
 			s.configure(t, m)
 		}
 	})
+	d.scale(t, 4)
 	s.machineIsReplaced(t, w)
+	d.scale(t, 2)
 	s.versionIsChanged(t, w)
 	w.check(t, 0, 0)
+	d.scale(t, 3)
 	s.snapshotIsRestored(t, w)
+	d.scale(t, 4)
 	s.machineLeaves(t, w)
+	d.scale(t, 1)
 }
 
 // machineIsReplaced deletes a machine with its disk, and makes another one of its name.
