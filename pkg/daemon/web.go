@@ -26,6 +26,9 @@ var metricsLimits = listen.Limits{Total: 128, PerSource: 32, Reserved: 16}
 // speaks TLS.
 const helloTime = 5 * time.Second
 
+// maxScrapes is how many requests for the numbers are answered at the same time; others are refused.
+const maxScrapes = 4
+
 // defaultRequestTime is how long a connection may take for a request.
 const defaultRequestTime = 5 * time.Second
 
@@ -69,7 +72,7 @@ func (m *metrics) handler(w web) http.Handler {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	mux.Handle("/healthz", answer(w.alive))
 	mux.Handle("/readyz", answer(w.ready))
 	if w.page != nil {
