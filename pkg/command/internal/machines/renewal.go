@@ -31,7 +31,7 @@ func renewalWords(cfg machine.Config) string {
 		return ""
 	}
 	life := time.Duration(cfg.Certificates.Lifetime)
-	text := fmt.Sprintf("The certificates end after %s, and nothing renews them yet. ", inDays(life))
+	text := fmt.Sprintf("The certificates end after %s, and no timer renews them yet. ", inDays(life))
 	dirs := append([]string{cfg.Paths.Units}, systemdDirs...)
 	if slices.ContainsFunc(dirs, func(dir string) bool { return there(filepath.Join(dir, renewTimer)) }) {
 		return text + "To have a timer do it:\n\n\tsystemctl enable --now " + renewTimer + "\n"

@@ -32,10 +32,10 @@ func TestWhoRenewsIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wants("end after 365d, and nothing renews them yet. Run each day, by a timer or cron:\n\n\t" +
+	wants("end after 365d, and no timer renews them yet. Run each day, by a timer or cron:\n\n\t" +
 		"etcdadm certs renew all --within=60d\n")
 	cfg.Certificates.Lifetime = machine.Duration(12 * time.Hour)
-	wants("end after 12h, and nothing renews them yet. Run each day, by a timer or cron:\n\n\t" +
+	wants("end after 12h, and no timer renews them yet. Run each day, by a timer or cron:\n\n\t" +
 		"etcdadm certs renew all --within=4h\n")
 	cfg.Certificates.Lifetime = machine.Defaults().Certificates.Lifetime
 	cfg.Paths.Certificates = "/srv/pki"
