@@ -140,7 +140,7 @@ func hostsOf(path string) (map[string]string, error) {
 func TestMachinesAreReplaced(t *testing.T) {
 	t.Parallel()
 	x := newMachineExchange(t)
-	load := x.c.Load(5 * time.Millisecond)
+	load := x.c.Load(2 * time.Millisecond)
 	load.WaitMore(harness.Soon, 200)
 	replace := func(what string, start func(*harness.Machine), m *harness.Machine) {
 		load.LongestGap()
