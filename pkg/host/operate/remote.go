@@ -226,6 +226,7 @@ func (m *Machine) membership(ctx context.Context, obs machine.Observation, op *m
 	return apply.Membership(ctx, connect, obs.Cluster(m.cfg), op.Operation)
 }
 
-// change is how long one change of the member list may take: a healthy cluster
-// needs milliseconds.
-const change = 20 * time.Second
+// change is how long one change of the member list may take: a healthy cluster needs
+// milliseconds. One that is lost, as where the leader leaves meanwhile, is not answered at all,
+// and has to leave time for another try.
+const change = 8 * time.Second
