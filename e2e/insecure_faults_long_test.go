@@ -20,17 +20,17 @@ import (
 // others have not moved yet: they move when it is back. What was acknowledged stays.
 func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 	t.Parallel()
-	bin := crashPrograms(t)
+	bin, dir := crashPrograms(t), t.TempDir()
 	x := machines(t, 250*time.Millisecond)
 	x.c.SetSpec(3, v36)
-	for _, n := range x.nodes {
+	for _, n := range x.nodes { // whichever coordinates
+		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
 		x.events(n, true)
 		x.startOurs(n)
 	}
 	x.serve(kopsVoters...)
 	w := x.c.Write()
 	w.WaitMore(harness.Soon, 10)
-	dir := t.TempDir()
 	for _, step := range []string{"member-update.before", "member-update.after", "member-start.before-spawn"} {
 		if err := os.WriteFile(filepath.Join(dir, step), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,6 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 	for _, n := range x.nodes[:2] {
 		n.Stop()
 		x.events(n, false)
-		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
 		x.startOurs(n)
 		eventually(t, x.c, "the members serve", func() error {
 			x.begunAgain()
@@ -59,7 +58,7 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 			}
 		}
 		if left, bad := os.ReadDir(dir); bad != nil || len(left) > 0 {
-			err = fmt.Errorf("steps that have killed nobody: %v, %w", left, errors.Join(bad, err))
+			err = fmt.Errorf("steps that have killed nobody: %v (%v)", left, errors.Join(bad, err))
 		}
 		return err
 	})
