@@ -15,7 +15,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // crashPoints returns the names of all crash points, from the source.
@@ -89,7 +89,7 @@ func TestCrashAndRestart(t *testing.T) {
 			c.SetSpec(sizes[0], v36)
 			for _, name := range []string{"a", "b"} {
 				n := c.Node(name)
-				n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+				n.MayEnd, n.Env = true, []string{crashrun.Variable + "=" + point}
 				n.Start()
 			}
 			crashed := converge(t, c, sizes[0])

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // exchangeSteps are the steps of an exchange that a daemon can be killed at: it starts the
@@ -40,7 +40,7 @@ func TestRollingExchangeKilled(t *testing.T) {
 	}
 	for _, n := range x.nodes {
 		n.Stop()
-		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
+		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashrun.Variable + "=" + crashrun.Dir + dir}
 		x.startOurs(n)
 		eventually(t, x.c, "the members serve", func() error {
 			x.begunAgain()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // Daemons are killed with SIGKILL, and their members with them, before and after a peer URL on
@@ -24,7 +24,7 @@ func TestEtcdGetsTLSKilledAndPartitioned(t *testing.T) {
 	x := machines(t, 250*time.Millisecond)
 	x.c.SetSpec(3, v36)
 	for _, n := range x.nodes { // whichever coordinates
-		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashpoint.Variable + "=" + crashpoint.Dir + dir}
+		n.Bin, n.MayEnd, n.Env = bin, true, []string{crashrun.Variable + "=" + crashrun.Dir + dir}
 		x.events(n, true)
 		x.startOurs(n)
 	}

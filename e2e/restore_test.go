@@ -16,7 +16,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // What a Kubernetes API server relies on: what was written before the backup is
@@ -287,7 +287,7 @@ func TestCrashInARestore(t *testing.T) {
 			c.SetSpec(2, v36)
 			for _, name := range []string{"a", "b"} {
 				n := c.Node(name)
-				n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+				n.MayEnd, n.Env = true, []string{crashrun.Variable + "=" + point}
 				n.Start()
 			}
 			converge(t, c, 2)

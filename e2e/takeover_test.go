@@ -12,7 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // TestTakeoverKilledAnywhere leaves a cluster of two as the existing etcd-manager would, and
@@ -35,7 +35,7 @@ func TestTakeoverKilledAnywhere(t *testing.T) {
 			writes(t, c, w)
 			asExisting(t, c)
 			for _, n := range c.Nodes() {
-				n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+				n.MayEnd, n.Env = true, []string{crashrun.Variable + "=" + point}
 				n.Start()
 			}
 			crashed := 0

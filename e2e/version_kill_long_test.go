@@ -16,7 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // killEtcd is no crash point: in a change, etcd alone is killed, and its daemon lives.
@@ -46,7 +46,7 @@ type killing struct {
 func newKilling(t *testing.T, o harness.Options) *killing {
 	t.Helper()
 	k := &killing{t: t, dir: t.TempDir()}
-	o.Bin, o.Env = crashPrograms(t), []string{crashpoint.Variable + "=" + crashpoint.Dir + k.dir}
+	o.Bin, o.Env = crashPrograms(t), []string{crashrun.Variable + "=" + crashrun.Dir + k.dir}
 	k.c = harness.New(t.Context(), t, o)
 	for _, name := range []string{"a", "b", "c"} {
 		k.c.Node(name).MayEnd = true

@@ -17,7 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // A downgrade that is taken back when the first member has changed, with that member's
@@ -79,7 +79,7 @@ func TestCrashesInADowngrade(t *testing.T) {
 			c := harness.New(t.Context(), t, o)
 			c.SetSpec(1, v36)
 			n := c.Node("a")
-			n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+			n.MayEnd, n.Env = true, []string{crashrun.Variable + "=" + point}
 			n.Start()
 			converge(t, c, 1)
 			w := c.Write()

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // Three members go from 3.5 to 3.4 by a restore. The word that allows it may be taken
@@ -266,7 +266,7 @@ func crashSealed(t *testing.T, bin string, points map[string]string) {
 	c.SetSpec(len(points), v35)
 	for name, point := range points {
 		n := c.Node(name)
-		n.MayEnd, n.Env = true, []string{crashpoint.Variable + "=" + point}
+		n.MayEnd, n.Env = true, []string{crashrun.Variable + "=" + point}
 		n.Start()
 	}
 	crashed := converge(t, c, len(points))

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // A scene is a machine with a command that is to be killed at work.
@@ -29,8 +29,8 @@ func openInit(t *testing.T) scene {
 // killed there. If not it has succeeded.
 func (s scene) crash(point string) bool {
 	s.h.t.Helper()
-	s.h.vars[crashpoint.Variable] = point
-	defer delete(s.h.vars, crashpoint.Variable)
+	s.h.vars[crashrun.Variable] = point
+	defer delete(s.h.vars, crashrun.Variable)
 	r := s.h.run(s.args...)
 	if r.code != -1 && r.code != 0 {
 		s.h.t.Fatalf("to be killed at %s: %s", point, r)

@@ -43,14 +43,15 @@ const (
 // those below it, its family. A package that is not here is a mistake: where
 // it belongs is to be decided when it is made.
 var layers = map[string]Layer{
-	"pkg/testing/crashpoint":  Leaf,
 	"pkg/coordination/listen": Leaf,
 	"pkg/testing/existing":    Edge,
+	"pkg/testing/crashrun":    Edge,
 	"pkg/testing/testchild":   Leaf,
 	"pkg/testing/testport":    Leaf,
 	"pkg/testing/testproxy":   Leaf,
 	"pkg/testing/testpty":     Leaf,
 	"pkg/testing/testwait":    Leaf,
+	"pkg/internal/crashpoint": Leaf,
 	"pkg/internal/logfile":    Leaf,
 	"pkg/internal/hostaddr":   Leaf,
 	"pkg/internal/proxies":    Leaf,
@@ -245,6 +246,9 @@ func against(from, to string) string {
 		}
 		return ""
 	}
+	if forTests(to) && !forTests(from) && layer != EndToEnd {
+		return "what is made for tests is imported by tests only"
+	}
 	if layer == Command && path.Base(from) == path.Base(to) {
 		return "a package of commands has another name than what it is made of"
 	}
@@ -267,6 +271,13 @@ func against(from, to string) string {
 		return "imports go down the layers"
 	}
 	return ""
+}
+
+// forTests says whether a package is made for tests: one of the room of tests, or the fakes of a
+// package, which have its name and "test".
+func forTests(importPath string) bool {
+	dir := strings.TrimPrefix(importPath, Prefix)
+	return within(dir, "pkg/testing") || strings.HasPrefix(dir, "pkg/") && strings.HasSuffix(dir, "test")
 }
 
 func allowed(from, to string) bool {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 )
 
 // Killed between any two effects, the old etcd or the new one is there whole,

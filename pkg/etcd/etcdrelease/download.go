@@ -16,7 +16,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 )
 
 // Cached returns where the cache keeps the archive, and whether one is there

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 )
 
 // The test binary, started again with these variables, hands a machine over.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 )
 
 func readRecord(cfg machine.Config) (machine.Record, error) {

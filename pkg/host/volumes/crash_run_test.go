@@ -5,7 +5,7 @@ package volumes
 import (
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint/crashrun"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 func TestCrashes(t *testing.T) { crashrun.Run(t) }

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // devicePause is the time between two tries to find a device that is to appear.

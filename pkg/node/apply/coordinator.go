@@ -12,8 +12,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/store"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // Records is the part of the control store that operations write.

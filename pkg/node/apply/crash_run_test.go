@@ -5,7 +5,7 @@ package apply
 import (
 	"testing"
 
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint/crashrun"
+	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
 // TestCrashes runs the tests of crash_test.go, which need a build with crash

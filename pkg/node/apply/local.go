@@ -28,8 +28,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/testing/crashpoint"
 )
 
 // ErrPrecondition is wrapped by errors of operations that the node's present

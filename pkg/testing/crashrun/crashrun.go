@@ -1,5 +1,6 @@
 // Package crashrun runs the crash tests of a package, which need a build with
-// crash points, among its ordinary tests.
+// crash points, among its ordinary tests, and names what end-to-end tests set
+// to crash a program that was built with them.
 package crashrun
 
 import (
@@ -8,7 +9,15 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 )
+
+// Variable is the environment variable that says where to crash.
+const Variable = crashpoint.Variable
+
+// Dir begins a value of [Variable] that is a directory of points.
+const Dir = crashpoint.Dir
 
 // limit protects from hanging only; the tests are built once more within it.
 const limit = 5 * time.Minute
