@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 )
 
@@ -21,7 +22,7 @@ func TestAnOlderEtcdIsNotStartedOnKeptData(t *testing.T) {
 	h.ok("init")
 	h.put("kept", "x")
 	eventually(t, commandTime, "the version of the data on the disk", func() error {
-		v, err := hazards.DataVersion(hazards.Dir{Data: h.path("data")})
+		v, err := hazards.DataVersion(datadir.At(h.path("data")))
 		if err == nil && v.IsZero() {
 			err = fmt.Errorf("there is none")
 		}

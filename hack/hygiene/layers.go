@@ -59,6 +59,7 @@ var layers = map[string]Layer{
 
 	"pkg/internal/bytesize":  Pure,
 	"pkg/cluster":            Pure,
+	"pkg/etcd/datadir":       Pure,
 	"pkg/etcd/etcdconf":      Pure,
 	"pkg/etcd/etcdversion":   Pure,
 	"pkg/host/initfiles":     Pure,

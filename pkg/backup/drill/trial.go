@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -188,7 +188,7 @@ func (t Trial) perform(ctx context.Context, r *Result, want expectation, bin etc
 		return err
 	}
 	r.Restore = time.Since(began)
-	if err := openToAll(ctx, filepath.Join(data, "member", "snap", "db")); err != nil {
+	if err := openToAll(ctx, datadir.At(data).Database()); err != nil {
 		return err
 	}
 	t.stage("start etcd on it")

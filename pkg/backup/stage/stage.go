@@ -13,6 +13,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
@@ -135,7 +136,7 @@ func raise(ctx context.Context, o apply.RestoreOptions, how *etcdutl.RestoreOpti
 	if err := tool.Restore(ctx, raised); err != nil {
 		return err
 	}
-	how.Snapshot, how.BumpRevision = filepath.Join(raised.DataDir, "member", "snap", "db"), 0
+	how.Snapshot, how.BumpRevision = datadir.At(raised.DataDir).Database(), 0
 	return os.Truncate(raised.Snapshot, 0) // its space is needed again
 }
 

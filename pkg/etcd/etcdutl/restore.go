@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
 
 // RestoreOptions say what [Tool.Restore] makes.
@@ -109,7 +110,7 @@ func (t Tool) restore(ctx context.Context, o RestoreOptions) error {
 	temp, made, target, owner := o.DataDir+tempName, "", o.DataDir, os.FileInfo(nil)
 	if st, err := os.Stat(o.DataDir); err == nil {
 		// The directory stays: it may be a mount point, and has an owner.
-		temp, made, target, owner = filepath.Join(o.DataDir, tempName), "member", filepath.Join(o.DataDir, "member"), st
+		temp, made, target, owner = filepath.Join(o.DataDir, tempName), datadir.MemberName, datadir.At(o.DataDir).Member(), st
 	}
 	// A restore that was killed left it.
 	if err := os.RemoveAll(temp); err != nil {

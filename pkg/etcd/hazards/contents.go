@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -33,15 +33,15 @@ type Contents struct {
 
 // Read tells what is in a data directory of any version of etcd from 2.0 on. The error is
 // fs.ErrNotExist where there is none.
-func Read(d Dir) (Contents, error) {
-	if _, err := os.Stat(d.wal()); err != nil {
+func Read(d datadir.Dir) (Contents, error) {
+	if _, err := os.Stat(d.Log()); err != nil {
 		return Contents{}, fmt.Errorf("look for a write-ahead log: %w", err)
 	}
-	snaps, err := listSnaps(d.snap())
+	snaps, err := listSnaps(d.Snap())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Contents{}, fmt.Errorf("list the raft snapshots: %w", err)
 	}
-	l, err := readLog(d.wal(), from(snaps))
+	l, err := readLog(d.Log(), from(snaps))
 	if err != nil {
 		return Contents{}, fmt.Errorf("read the log: %w", err)
 	}
@@ -51,7 +51,7 @@ func Read(d Dir) (Contents, error) {
 	}
 	c := Contents{Snapshot: s.index}
 	versions := []string{s.version}
-	b, err := readBackend(filepath.Join(d.snap(), "db"))
+	b, err := readBackend(d.Database())
 	switch {
 	case err == nil:
 		c.Database, c.Applied = true, b.applied

@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
@@ -30,7 +31,7 @@ func want(t *testing.T, m *etcdtest.Member, present ...cluster.HazardKind) []clu
 	var found []cluster.Hazard
 	// A member that runs may not have written yet what it has said.
 	testwait.For(t, "the hazards", func(context.Context) (err error) {
-		found = Examine(Dir{Data: m.DataDir})
+		found = Examine(datadir.At(m.DataDir))
 		for _, h := range cluster.NoHazards() {
 			kind, state := h.Kind, h.State
 			if slices.Contains(present, kind) {
@@ -78,7 +79,7 @@ func TestCleanMember(t *testing.T) {
 		var looks sync.WaitGroup
 		looks.Go(func() {
 			for range 20 {
-				for _, h := range Examine(Dir{Data: m.DataDir}) {
+				for _, h := range Examine(datadir.At(m.DataDir)) {
 					if h.State == cluster.HazardUnknown || h.State == cluster.HazardPresent && h.Kind != cluster.HazardOldLog {
 						t.Errorf("while it writes: %s", h)
 					}
@@ -115,7 +116,7 @@ func agrees(t *testing.T, bin etcdbin.Binaries, m *etcdtest.Member) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(filepath.Dir(bin.Etcd), "etcdutl"), "check", "v2store", "--data-dir",
 		m.DataDir).CombinedOutput()
-	found := Examine(Dir{Data: m.DataDir})
+	found := Examine(datadir.At(m.DataDir))
 	mine := cluster.HazardOf(found, cluster.HazardV2Content).State == cluster.HazardPresent ||
 		cluster.HazardOf(found, cluster.HazardV2Log).State == cluster.HazardPresent
 	if mine != (err != nil) {
@@ -184,7 +185,7 @@ func starts36(t *testing.T, m *etcdtest.Member, words string) {
 // bury puts a member into the database that neither the log nor the snapshot knows.
 func bury(t *testing.T, m *etcdtest.Member) {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(m.DataDir, "member", "snap", "db"), 0o600, nil)
+	db, err := bbolt.Open(datadir.At(m.DataDir).Database(), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestZombie(t *testing.T) {
 	awaitMember(t, etcdtest.Dial(t, n), "zombie")
 	n.Kill()
 	serve(t, m, bin)
-	for cluster.HazardOf(Examine(Dir{Data: m.DataDir}), cluster.HazardMembers).State != cluster.HazardAbsent {
+	for cluster.HazardOf(Examine(datadir.At(m.DataDir)), cluster.HazardMembers).State != cluster.HazardAbsent {
 		if t.Context().Err() != nil {
 			return
 		}

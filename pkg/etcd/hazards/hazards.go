@@ -20,31 +20,26 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
 
 // tries is how often data is read that changes meanwhile.
 const tries = 3
 
-// A Dir is where a member keeps its data.
-type Dir struct {
-	// Data is etcd's --data-dir.
-	Data string
-	// WAL is its --wal-dir, empty for none.
-	WAL string
-}
-
-func (d Dir) snap() string { return filepath.Join(d.Data, "member", "snap") }
-
-func (d Dir) wal() string {
-	if d.WAL != "" {
-		return d.WAL
+// Files names the files of the log and of the raft snapshots. Each snapshot, and each
+// 64 MB of the log, is a new one: what was found in others may hold no more.
+func Files(d datadir.Dir) string {
+	var all []string
+	for _, pattern := range []string{d.LogFiles(), d.SnapFiles()} {
+		names, _ := filepath.Glob(pattern)
+		all = append(all, names...)
 	}
-	return filepath.Join(d.Data, "member", "wal")
+	return strings.Join(all, " ")
 }
 
 // Examine returns what there is of each kind of hazard. What cannot be read is
 // unknown, and never an error.
-func Examine(d Dir) []cluster.Hazard {
+func Examine(d datadir.Dir) []cluster.Hazard {
 	var f findings
 	var err error
 	for range tries {
@@ -124,16 +119,16 @@ func some(list []string, of int) string {
 
 // examine reads everything once. The database comes first: what it has applied is
 // in the log by then.
-func examine(d Dir) (findings, error) {
-	b, err := readBackend(filepath.Join(d.snap(), "db"))
+func examine(d datadir.Dir) (findings, error) {
+	b, err := readBackend(d.Database())
 	if err != nil {
 		return findings{}, fmt.Errorf("read the database: %w", err)
 	}
-	snaps, err := listSnaps(d.snap())
+	snaps, err := listSnaps(d.Snap())
 	if err != nil {
 		return findings{}, fmt.Errorf("list the raft snapshots: %w", err)
 	}
-	l, err := readLog(d.wal(), from(snaps))
+	l, err := readLog(d.Log(), from(snaps))
 	if err != nil {
 		return findings{}, fmt.Errorf("read the log: %w", err)
 	}

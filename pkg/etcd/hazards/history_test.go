@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
@@ -103,7 +104,7 @@ func restored(t *testing.T, bin etcdbin.Binaries, from *etcdtest.Member) {
 func clean(t *testing.T, members ...*etcdtest.Member) {
 	t.Helper()
 	for _, m := range members {
-		for _, h := range Examine(Dir{Data: m.DataDir}) {
+		for _, h := range Examine(datadir.At(m.DataDir)) {
 			if h.State == cluster.HazardUnknown || h.State == cluster.HazardPresent && h.Kind != cluster.HazardOldLog {
 				t.Errorf("%s: %s", m.Name, h)
 			}
@@ -119,7 +120,7 @@ func TestDamagedLog(t *testing.T) {
 	m := etcdtest.New(t, "a")
 	write(t, serve(t, m, bin), 100)
 	m.Stop(t) // one that is killed may have written less to its database than to its log
-	files, err := filepath.Glob(filepath.Join(m.DataDir, "member", "wal", "*.wal"))
+	files, err := filepath.Glob(datadir.At(m.DataDir).LogFiles())
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
@@ -142,7 +143,7 @@ func TestDamagedLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, h := range Examine(Dir{Data: m.DataDir, WAL: path}) {
+		for _, h := range Examine(datadir.Dir{Data: m.DataDir, WAL: path}) {
 			if name == "" && h.State != cluster.HazardAbsent ||
 				name != "" && (h.State != cluster.HazardUnknown || !strings.Contains(h.What, name)) {
 				t.Errorf("%q: %s", name, h)

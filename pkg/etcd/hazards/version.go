@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 )
@@ -22,8 +23,8 @@ import (
 //
 // A restore leaves the cluster version of the snapshot in the database. It says nothing
 // about the data before an etcd has run on it, and is left out until then.
-func DataVersion(d Dir) (etcdversion.Version, error) {
-	v, err := readPages(filepath.Join(d.snap(), "db"), readVersions)
+func DataVersion(d datadir.Dir) (etcdversion.Version, error) {
+	v, err := readPages(d.Database(), readVersions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return etcdversion.Version{}, nil
 	}
@@ -86,8 +87,8 @@ func (v *versions) add(i pages.Item) error {
 // justRestored reports whether nothing has been applied to the data since a tool has restored
 // it: the raft snapshot that the tool writes is of the first term, in which etcd itself
 // only adds the members of a new cluster.
-func justRestored(d Dir, applied uint64) bool {
-	snaps, err := listSnaps(d.snap())
+func justRestored(d datadir.Dir, applied uint64) bool {
+	snaps, err := listSnaps(d.Snap())
 	if err != nil || len(snaps) == 0 || applied > snaps[0].index {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
@@ -21,7 +22,7 @@ import (
 func isOf(t *testing.T, m *etcdtest.Member, minor int) {
 	t.Helper()
 	testwait.For(t, fmt.Sprintf("data of 3.%d", minor), func(context.Context) error {
-		v, err := DataVersion(Dir{Data: m.DataDir})
+		v, err := DataVersion(datadir.At(m.DataDir))
 		if err == nil && v != (etcdversion.Version{Major: 3, Minor: minor}) {
 			err = fmt.Errorf("it is of %s", v)
 		}
@@ -33,7 +34,7 @@ func isOf(t *testing.T, m *etcdtest.Member, minor int) {
 func TestDataVersion(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		m := etcdtest.New(t, "a")
-		if v, err := DataVersion(Dir{Data: m.DataDir}); err != nil || !v.IsZero() {
+		if v, err := DataVersion(datadir.At(m.DataDir)); err != nil || !v.IsZero() {
 			t.Errorf("of no data: %s, %v", v, err)
 		}
 		serve(t, m, bin)
@@ -82,11 +83,11 @@ func TestDataVersionOfARestore(t *testing.T) {
 	m := etcdtest.New(t, "a")
 	out, err := exec.Command(filepath.Join(filepath.Dir(bin.Etcd), "etcdutl"), "snapshot", "restore", "--skip-hash-check",
 		"--name=a", "--initial-cluster=a="+m.PeerURL, "--initial-advertise-peer-urls="+m.PeerURL, "--data-dir="+m.DataDir,
-		filepath.Join(source.DataDir, "member", "snap", "db")).CombinedOutput()
+		datadir.At(source.DataDir).Database()).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if v, err := DataVersion(Dir{Data: m.DataDir}); err != nil || !v.IsZero() {
+	if v, err := DataVersion(datadir.At(m.DataDir)); err != nil || !v.IsZero() {
 		t.Errorf("right after the restore: %s, %v", v, err)
 	}
 	serve(t, m, bin)
@@ -94,11 +95,11 @@ func TestDataVersionOfARestore(t *testing.T) {
 }
 
 func TestDataVersionOfWhatCannotBeRead(t *testing.T) {
-	dir := Dir{Data: t.TempDir()}
-	if err := os.MkdirAll(dir.snap(), 0o755); err != nil {
+	dir := datadir.At(t.TempDir())
+	if err := os.MkdirAll(dir.Snap(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir.snap(), "db"), bytes.Repeat([]byte("x"), 1<<15), 0o600); err != nil {
+	if err := os.WriteFile(dir.Database(), bytes.Repeat([]byte("x"), 1<<15), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := DataVersion(dir); err == nil {
@@ -125,12 +126,12 @@ func TestWhichVersionCounts(t *testing.T) {
 		}
 	}
 	// Data that etcd has written to since counts as its own.
-	dir := Dir{Data: t.TempDir()}
-	if err := os.MkdirAll(dir.snap(), 0o755); err != nil {
+	dir := datadir.At(t.TempDir())
+	if err := os.MkdirAll(dir.Snap(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for term, want := range map[int][2]bool{1: {true, false}, 2: {false, false}} {
-		name := filepath.Join(dir.snap(), fmt.Sprintf("%016x-%016x.snap", term, 3))
+		name := filepath.Join(dir.Snap(), fmt.Sprintf("%016x-%016x.snap", term, 3))
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

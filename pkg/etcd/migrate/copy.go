@@ -14,12 +14,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
-
-// database is the v3 store in a data directory.
-const database = "member/snap/db"
 
 // A sourceFile is one that is copied, with its name in the copy.
 type sourceFile struct{ path, name string }
@@ -27,14 +25,9 @@ type sourceFile struct{ path, name string }
 // files lists what an etcd reads when it starts: the log, the raft snapshots and the
 // database.
 func (o Options) files() ([]sourceFile, error) {
-	wal := o.Dir.WAL
-	if wal == "" {
-		wal = filepath.Join(o.Dir.Data, "member", "wal")
-	}
 	var list []sourceFile
-	for _, from := range []struct{ dir, to string }{
-		{wal, "member/wal"}, {filepath.Join(o.Dir.Data, "member", "snap"), "member/snap"},
-	} {
+	var made datadir.Dir // in which the log is at its usual place
+	for _, from := range []struct{ dir, to string }{{o.Dir.Log(), made.Log()}, {o.Dir.Snap(), made.Snap()}} {
 		entries, err := os.ReadDir(from.dir)
 		if err != nil {
 			return nil, err
@@ -105,8 +98,8 @@ func (o Options) copy(ctx context.Context, to string) (string, error) {
 		}
 	}
 	// An etcd that finds a log wants both directories.
-	for _, dir := range []string{"wal", "snap"} {
-		if err := os.MkdirAll(filepath.Join(to, "member", dir), 0o700); err != nil {
+	for _, dir := range []string{datadir.At(to).Log(), datadir.At(to).Snap()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return "", err
 		}
 	}

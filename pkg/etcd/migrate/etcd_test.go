@@ -14,7 +14,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -103,7 +103,7 @@ func kill(t *testing.T, m *etcdtest.Member) {
 func options(t *testing.T, m *etcdtest.Member) Options {
 	t.Helper()
 	return Options{
-		Dir: hazards.Dir{Data: m.DataDir}, Work: filepath.Join(t.TempDir(), "work"), Finder: etcdtest.Finder(t),
+		Dir: datadir.At(m.DataDir), Work: filepath.Join(t.TempDir(), "work"), Finder: etcdtest.Finder(t),
 		Say: t.Logf,
 	}
 }
@@ -277,7 +277,7 @@ func TestALogElsewhere(t *testing.T) {
 	kill(t, m)
 	o := options(t, m)
 	o.Dir.WAL = filepath.Join(t.TempDir(), "log")
-	if err := os.Rename(filepath.Join(m.DataDir, "member", "wal"), o.Dir.WAL); err != nil {
+	if err := os.Rename(datadir.At(m.DataDir).Log(), o.Dir.WAL); err != nil {
 		t.Fatal(err)
 	}
 	before := listing(t, o.Dir.WAL)
@@ -328,7 +328,7 @@ func testTornLog(t *testing.T, version string) {
 	m := old(t, version)
 	want := fill(t, m)
 	kill(t, m)
-	files, err := filepath.Glob(filepath.Join(m.DataDir, "member", "wal", "*.wal"))
+	files, err := filepath.Glob(datadir.At(m.DataDir).LogFiles())
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
@@ -45,7 +46,7 @@ const (
 
 // Options say what is migrated and how.
 type Options struct {
-	Dir hazards.Dir
+	Dir datadir.Dir
 	// Work is a directory that is made for the copy, and removed at the end.
 	Work   string
 	Finder etcdbin.Finder
@@ -204,8 +205,8 @@ func Make(ctx context.Context, o Options, out string, known func(source string) 
 func convert(ctx context.Context, o Options, r *Result, store v2Store, data, out string) error {
 	now := time.Now()
 	base := ""
-	if r.database || exists(filepath.Join(data, database)) {
-		base = filepath.Join(data, database)
+	if r.database || exists(datadir.At(data).Database()) {
+		base = datadir.At(data).Database()
 	}
 	old, err := readOld(ctx, base)
 	if err != nil {

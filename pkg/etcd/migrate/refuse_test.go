@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
@@ -114,7 +115,7 @@ func TestNoRoom(t *testing.T) {
 		}
 	}
 	// It takes no space.
-	db := filepath.Join(data, database)
+	db := datadir.At(data).Database()
 	if err := errors.Join(os.WriteFile(db, nil, 0o600), os.Truncate(db, free)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
@@ -54,7 +55,7 @@ func replay(ctx context.Context, o Options, p Plan, data string) (string, error)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	snap, err := await(ctx, box, client, filepath.Join(data, "member", "snap"), name, ended)
+	snap, err := await(ctx, box, client, datadir.At(data).Snap(), name, ended)
 	if err != nil {
 		_ = cmd.Process.Kill()
 		if !errors.Is(err, errEnded) {

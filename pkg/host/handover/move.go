@@ -8,18 +8,15 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// memberDir is what etcd has in its data directory: everything. It is moved
-// instead of the data directory, which may be a mount point.
-const memberDir = "member"
-
 // hasMember says whether a data directory has something in the place of etcd's
 // data.
 func hasMember(dir string) (bool, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, memberDir))
+	entries, err := os.ReadDir(datadir.At(dir).Member())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -59,8 +56,9 @@ func apart(err error, from, to string) error {
 	return err
 }
 
-// moveMember moves etcd's data from one data directory to another. It is one
-// rename, which has happened or has not.
+// moveMember moves etcd's data from one data directory to another, and not the
+// directory itself, which may be a mount point. It is one rename, which has
+// happened or has not.
 func moveMember(from, to string) error {
 	if err := hostfs.MakeDir(to, 0o700); err != nil {
 		return err
@@ -78,7 +76,7 @@ func moveMember(from, to string) error {
 		return machine.DataTwice(from, to)
 	}
 	// An empty directory in the way is replaced.
-	return apart(hostfs.Rename(filepath.Join(from, memberDir), filepath.Join(to, memberDir)), from, to)
+	return apart(hostfs.Rename(datadir.At(from).Member(), datadir.At(to).Member()), from, to)
 }
 
 // idle makes sure that no etcd has its database in dir open: etcd locks it as

@@ -3,6 +3,7 @@ package machine
 import (
 	"path/filepath"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
@@ -49,10 +50,10 @@ func (p Paths) Binary(name string) string { return filepath.Join(p.Install, name
 func (p Paths) Certificate(name string) string { return filepath.Join(p.Certificates, name) }
 
 // Member is what etcd has in its data directory: everything.
-func (p Paths) Member() string { return filepath.Join(p.Data, "member") }
+func (p Paths) Member() string { return datadir.At(p.Data).Member() }
 
 // Database is the file of etcd's keys.
-func (p Paths) Database() string { return filepath.Join(p.Member(), "snap", "db") }
+func (p Paths) Database() string { return datadir.At(p.Data).Database() }
 
 // Marker is the file that says that the data directory is the one that was made
 // for etcd, and not what is below the mount point of its disk.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
@@ -31,7 +31,7 @@ func (m *Machine) hazards(goal machine.Goal, obs machine.Observation) []cluster.
 	if l := obs.Local; l != nil && !l.Learner && !l.Version.IsZero() && l.Version.AtLeast(want.Major, want.Minor) {
 		return nil
 	}
-	files := m.dataFiles()
+	files := hazards.Files(m.dataDirs())
 	if files == m.checked.files {
 		return m.checked.found
 	}
@@ -77,14 +77,17 @@ func (m *Machine) forceSnapshot(ctx context.Context) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, apply.Deadline(&plan.MemberForceSnapshot{}))
 	defer cancel()
-	f := apply.Forcing{To: m.cfg.Version.Release(), Examine: m.Hazards, Files: m.dataFiles}
+	f := apply.Forcing{
+		To: m.cfg.Version.Release(), Examine: m.Hazards,
+		Files: func() string { return hazards.Files(m.dataDirs()) },
+	}
 	_, err = apply.ForceSnapshot(ctx, f.Left, c.Propose)
 	return err
 }
 
 // dataDirs are where the member has its data.
-func (m *Machine) dataDirs() hazards.Dir {
-	return hazards.Dir{Data: m.cfg.Paths.Data, WAL: walDir(m.cfg)}
+func (m *Machine) dataDirs() datadir.Dir {
+	return datadir.Dir{Data: m.cfg.Paths.Data, WAL: walDir(m.cfg)}
 }
 
 // walDir is where the log is, empty for the usual place.
@@ -94,15 +97,4 @@ func walDir(cfg machine.Config) string {
 		return filepath.Clean(dir)
 	}
 	return ""
-}
-
-// dataFiles names the files of the log and of the raft snapshots. Each snapshot, and
-// each 64 MB of the log, is a new one.
-func (m *Machine) dataFiles() string {
-	var all []string
-	for _, pattern := range []string{"member/wal/*.wal", "member/snap/*.snap"} {
-		names, _ := filepath.Glob(filepath.Join(m.cfg.Paths.Data, pattern))
-		all = append(all, names...)
-	}
-	return strings.Join(all, " ")
 }

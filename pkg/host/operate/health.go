@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
@@ -104,8 +104,9 @@ func (m *Machine) hasOtherStep(ctx context.Context, goal machine.Goal) bool {
 
 // copied returns the size in bytes of the files of this machine's member.
 func (m *Machine) copied() (size int64) {
-	for _, dir := range []string{"snap", "wal"} {
-		entries, err := os.ReadDir(filepath.Join(m.cfg.Paths.Member(), dir))
+	at := datadir.At(m.cfg.Paths.Data)
+	for _, dir := range []string{at.Snap(), at.Log()} {
+		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // not there yet
 		}

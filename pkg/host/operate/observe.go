@@ -19,6 +19,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
@@ -130,7 +131,7 @@ func (m *Machine) data() machine.Data {
 	dir := m.cfg.Paths.Data
 	d := machine.Data{State: cluster.DiskEmpty, Discarded: exists(m.cfg.Paths.Discarded()), SetAside: dataSetAside(m.cfg)}
 	d.Ready, d.Foreign = m.ready(dir)
-	entries, err := os.ReadDir(filepath.Join(dir, "member"))
+	entries, err := os.ReadDir(datadir.At(dir).Member())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -153,7 +154,7 @@ func (m *Machine) data() machine.Data {
 	}
 	// etcd makes its directories before it writes: that is no data yet.
 	files := 0
-	_ = filepath.WalkDir(filepath.Join(dir, "member"), func(_ string, e fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(datadir.At(dir).Member(), func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			files++
 		}
@@ -161,7 +162,7 @@ func (m *Machine) data() machine.Data {
 	})
 	if files > 0 {
 		d.State, d.Problem = cluster.DiskUnreadable, err.Error()
-		logs, _ := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
+		logs, _ := filepath.Glob(datadir.At(dir).LogFiles())
 		d.Uncommitted = len(logs) == 0
 	}
 	return d

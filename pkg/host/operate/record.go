@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
@@ -134,7 +135,7 @@ func setAside(cfg machine.Config, now time.Time) error {
 		if err := hostfs.MakeDir(inside, 0o700); err != nil {
 			return err
 		}
-		err = hostfs.Rename(cfg.Paths.Member(), filepath.Join(inside, "member"))
+		err = hostfs.Rename(cfg.Paths.Member(), datadir.At(inside).Member())
 	}
 	crashpoint.Hit("set-aside.after")
 	if err := ignoreMissing(err); err != nil {

@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
-	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
@@ -215,13 +214,13 @@ func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.Vers
 	data := nodestate.DataDir(l.o.DataDir, s.Assigned.Token)
 	switch {
 	case c.BackIsUp():
-		return c.NoWayBack(s.DataVersion(), l.o.examine(hazards.Dir{Data: data}))
+		return c.NoWayBack(s.DataVersion(), l.o.examine(datadir.At(data)))
 	case c.From.AtLeast(c.To.Major, c.To.Minor):
 		return ""
 	}
 	seen, _ := l.versionsOfOthers(ctx, s)
 	// etcd has written it with everything else when it ended.
-	own, err := snapshot.Peek(filepath.Join(data, "member", "snap", "db"))
+	own, err := snapshot.Peek(datadir.At(data).Database())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("the version of its data is unknown: %v", err)
 	}

@@ -2,13 +2,13 @@ package apply
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
@@ -142,7 +142,7 @@ func (l *Local) logDir() string {
 	if s.Assigned == nil {
 		return l.o.DataDir
 	}
-	wal := filepath.Join(nodestate.DataDir(l.o.DataDir, s.Assigned.Token), "member", "wal")
+	wal := datadir.At(nodestate.DataDir(l.o.DataDir, s.Assigned.Token)).Log()
 	var root, log unix.Stat_t
 	if unix.Stat(wal, &log) != nil || unix.Stat(l.o.DataDir, &root) != nil || log.Dev == root.Dev {
 		return l.o.DataDir

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -59,7 +58,7 @@ func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now tim
 		return nil
 	}
 	data := nodestate.DataDir(dir, disk.Token)
-	whose, files := fmt.Sprintf("%s %s %s", data, disk.MemberID, v), filesIn(data)
+	whose, files := fmt.Sprintf("%s %s %s", data, disk.MemberID, v), hazards.Files(datadir.At(data))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.whose != whose {
@@ -73,7 +72,7 @@ func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now tim
 }
 
 func (l *dataWatch) check(whose, data, files string, examine examiner) {
-	found := examine(hazards.Dir{Data: data})
+	found := examine(datadir.At(data))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checking = false
@@ -159,17 +158,8 @@ func pending() []cluster.Hazard {
 	return list
 }
 
-func filesIn(data string) string {
-	var all []string
-	for _, pattern := range []string{"wal/*.wal", "snap/*.snap"} {
-		names, _ := filepath.Glob(filepath.Join(data, "member", pattern))
-		all = append(all, names...)
-	}
-	return strings.Join(all, " ")
-}
-
 // An examiner is [hazards.Examine], where no test has another one.
-type examiner func(hazards.Dir) []cluster.Hazard
+type examiner func(datadir.Dir) []cluster.Hazard
 
 // A lastCheck is the check of the data right before a change.
 type lastCheck struct {
@@ -210,7 +200,7 @@ func (l *lastCheck) begin(line, data string, examine examiner) *dataCheck {
 	l.last = k
 	go func() {
 		defer close(k.done)
-		k.found = examine(hazards.Dir{Data: data})
+		k.found = examine(datadir.At(data))
 		k.ended = time.Now()
 	}()
 	return k

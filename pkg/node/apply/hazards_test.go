@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -88,7 +89,7 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 	disk := cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1}
 	data := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardPresent}}
 	checks := 0
-	examine := func(hazards.Dir) []cluster.Hazard {
+	examine := func(datadir.Dir) []cluster.Hazard {
 		checks++
 		return data
 	}
@@ -133,7 +134,7 @@ func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 	disk := cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1}
 	unread := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardUnknown, What: "no bucket"}}
 	data := unread
-	examine := func(hazards.Dir) []cluster.Hazard { return data }
+	examine := func(datadir.Dir) []cluster.Hazard { return data }
 	var l dataWatch
 	now := time.Unix(1000, 0)
 	after := func(d time.Duration) cluster.Hazard {

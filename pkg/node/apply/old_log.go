@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
@@ -101,7 +102,7 @@ func nextMinor(s nodestate.State) etcdversion.Version {
 }
 
 func (l *Local) examineData(s nodestate.State) []cluster.Hazard {
-	return l.o.examine(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
+	return l.o.examine(datadir.At(nodestate.DataDir(l.o.DataDir, s.Assigned.Token)))
 }
 
 func (l *Local) examineLog(s nodestate.State) cluster.Hazard {
@@ -132,7 +133,7 @@ func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot)
 	defer l.forced.Store(0)
 	f := Forcing{
 		To: nextMinor(s), Examine: func() []cluster.Hazard { return l.examineData(s) },
-		Files: func() string { return filesIn(nodestate.DataDir(l.o.DataDir, s.Assigned.Token)) },
+		Files: func() string { return hazards.Files(datadir.At(nodestate.DataDir(l.o.DataDir, s.Assigned.Token))) },
 	}
 	propose := func(ctx context.Context, n int) error {
 		err := c.Propose(ctx, n)

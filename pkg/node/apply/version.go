@@ -7,6 +7,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
@@ -158,7 +159,7 @@ func (l *Local) dataVersion(s nodestate.State) (etcdversion.Version, error) {
 	if !seen.IsZero() || s.Assigned == nil || s.Assigned.Quarantined {
 		return seen, nil
 	}
-	return hazards.DataVersion(hazards.Dir{Data: nodestate.DataDir(l.o.DataDir, s.Assigned.Token)})
+	return hazards.DataVersion(datadir.At(nodestate.DataDir(l.o.DataDir, s.Assigned.Token)))
 }
 
 // tooOld reports why v must not be started on the member's data, nil where it may. What

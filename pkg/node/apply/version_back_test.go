@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -33,7 +33,7 @@ func TestNobodyGoesBackToAVersionThatTheDataDoesNotStand(t *testing.T) {
 					found[i].State = tt.state
 				}
 			}
-			h := known(t, func(o *LocalOptions) { o.examine = func(hazards.Dir) []cluster.Hazard { return found } })
+			h := known(t, func(o *LocalOptions) { o.examine = func(datadir.Dir) []cluster.Hazard { return found } })
 			h.fake(earlier, earlier.String(), "echo no luck; exit 3")
 			if err := h.state.Update(func(s *nodestate.State) error {
 				s.Change = &cluster.VersionChange{Token: "t1", From: writes, To: earlier}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -21,7 +21,7 @@ func TestAnOrderThatIsOldAfterTheCheck(t *testing.T) {
 	checking, checked := make(chan struct{}), make(chan struct{})
 	checks := 0
 	h := known(t)
-	h.Local.o.examine = func(hazards.Dir) []cluster.Hazard {
+	h.Local.o.examine = func(datadir.Dir) []cluster.Hazard {
 		if checks++; checks == 1 {
 			close(checking)
 			<-checked

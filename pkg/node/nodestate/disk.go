@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
 
 // lostFound is a directory that file systems have in their root.
@@ -41,7 +42,7 @@ func Disk(dir string, s State) cluster.Disk {
 		}
 	}
 	for _, place := range []string{dir, filepath.Join(dir, dataName)} {
-		if logs, _ := filepath.Glob(filepath.Join(place, "member", "wal", "*.wal")); len(logs) > 0 {
+		if logs, _ := filepath.Glob(datadir.At(place).LogFiles()); len(logs) > 0 {
 			return unreadable(&oldDataError{place, "before 3.4"})
 		}
 	}
@@ -132,7 +133,7 @@ func hasData(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	wal, db := filepath.Join(root, "member", "wal"), filepath.Join(root, "member", "snap", "db")
+	wal, db := datadir.At(root).Log(), datadir.At(root).Database()
 	has, stray := false, ""
 	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		switch {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
 
 // walRecords and walBytes bound how far into a log file DiskMember looks. The
@@ -28,7 +29,7 @@ const (
 // etcd data directory path. Every log file of etcd 2.0 to 3.7 begins with a
 // checksum record and a metadata record, which holds them.
 func DiskMember(path string) (cluster.MemberID, cluster.ClusterID, error) {
-	files, err := filesOf(filepath.Join(path, "member", "wal"), ".wal")
+	files, err := filesOf(datadir.At(path).Log(), ".wal")
 	if err != nil {
 		return 0, 0, err
 	}
@@ -152,7 +153,7 @@ func DropUncommitted(dir string, token cluster.Token) error {
 	if err != nil || begun {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(path, "member")); err != nil {
+	if err := os.RemoveAll(datadir.At(path).Member()); err != nil {
 		return fmt.Errorf("remove the data of a start that was cut off: %w", err)
 	}
 	return nil
@@ -165,7 +166,7 @@ const firstBytes = 256 << 10
 // eachRecord calls f with the type and the data of each record in the first
 // bytes of each file of the write-ahead log, in order, until it returns false.
 func eachRecord(path string, limit int64, f func(kind uint64, data []byte) bool) error {
-	files, err := filesOf(filepath.Join(path, "member", "wal"), ".wal")
+	files, err := filesOf(datadir.At(path).Log(), ".wal")
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func readFirst(file string, limit int64) ([]byte, error) {
 // lastSnapshot returns the index of the newest raft snapshot, which is in its
 // name: TERM-INDEX.snap, in hexadecimal.
 func lastSnapshot(path string) (uint64, error) {
-	files, err := filesOf(filepath.Join(path, "member", "snap"), ".snap")
+	files, err := filesOf(datadir.At(path).Snap(), ".snap")
 	newest := uint64(0)
 	for _, f := range files {
 		_, index, _ := strings.Cut(strings.TrimSuffix(filepath.Base(f), ".snap"), "-")

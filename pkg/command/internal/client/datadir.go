@@ -9,18 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
-
-// databaseFile is the database in a data directory.
-const databaseFile = "member/snap/db"
 
 // dataDirectory tells whether dir is etcd's data directory, or the member in
 // it.
 func dataDirectory(dir string) (source, bool) {
-	if filepath.Base(dir) == "member" {
+	if filepath.Base(dir) == datadir.MemberName {
 		dir = filepath.Dir(dir)
 	}
-	db := filepath.Join(dir, databaseFile)
+	db := datadir.At(dir).Database()
 	if st, err := os.Stat(db); err != nil || st.IsDir() {
 		return source{}, false
 	}

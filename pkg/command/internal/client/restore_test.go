@@ -20,6 +20,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -198,7 +199,7 @@ func tree(t *testing.T, dir string) string {
 // While a restore works on a data directory, no etcd gets to it.
 func TestHeldDataDirectory(t *testing.T) {
 	dir := t.TempDir()
-	db := filepath.Join(dir, databaseFile)
+	db := datadir.At(dir).Database()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(db), 0o700), os.WriteFile(db, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
+	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -58,7 +59,7 @@ func parseSource(text string) (source, error) {
 		return source{packed: text}, nil
 	}
 	// The database in a data directory is one, however it is named.
-	if dir, ok := strings.CutSuffix(filepath.Clean(text), "/"+databaseFile); ok {
+	if dir, ok := strings.CutSuffix(filepath.Clean(text), datadir.At("/").Database()); ok {
 		return source{file: text, dataDir: dir}, nil
 	}
 	return source{file: text}, nil
