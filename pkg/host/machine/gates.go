@@ -156,7 +156,7 @@ func (w *world) moveLeader() (Operation, *Hold) {
 	if !changes || voters < 2 || self.ID != w.obs.Remote.Leader {
 		return nil, nil
 	}
-	to, ok := w.nextLeader(self)
+	to, ok := cluster.NextLeader(w.obs.Remote.Members, self.ID)
 	if !ok {
 		return nil, lacking("%s leads, and no other voter is healthy", named(self))
 	}

@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -98,7 +97,7 @@ func (w *world) traceless() bool {
 // removeSafely removes a member, from the lead first.
 func (w *world) removeSafely(m cluster.Member) (Operation, *Hold) {
 	if m.ID == w.obs.Remote.Leader {
-		to, ok := w.nextLeader(m)
+		to, ok := cluster.NextLeader(w.obs.Remote.Members, m.ID)
 		if !ok {
 			return nil, lacking("%s leads, and no other voter is healthy", named(m))
 		}
@@ -116,19 +115,6 @@ func (w *world) changeUnled(op plan.Operation) (Operation, *Hold) {
 	unled := *w
 	unled.obs.Remote.Leader = 0
 	return unled.change(op)
-}
-
-// nextLeader returns the healthy voter that has applied most.
-func (w *world) nextLeader(leader cluster.Member) (cluster.Member, bool) {
-	able := slices.DeleteFunc(slices.Clone(w.obs.Remote.Members), func(m cluster.Member) bool {
-		return m.Learner || !m.Healthy || m.ID == leader.ID || m.Name == ""
-	})
-	if len(able) == 0 {
-		return cluster.Member{}, false
-	}
-	return slices.MaxFunc(able, func(a, b cluster.Member) int {
-		return cmp.Or(cmp.Compare(a.Applied, b.Applied), cmp.Compare(b.ID, a.ID))
-	}), true
 }
 
 func (w *world) dropData() (Operation, *Hold) {

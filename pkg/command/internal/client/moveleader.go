@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 func newMoveLeader() *cobra.Command {
@@ -110,23 +111,20 @@ func (v view) successor(word string) (member, error) {
 	return m, nil
 }
 
-// nearest returns the healthy follower that has applied most.
+// nearest returns the voter that is to lead where nobody says which.
 func (v view) nearest() (member, error) {
-	var best *member
+	list := make([]cluster.Member, len(v.members))
 	for i, m := range v.members {
-		if m.Learner || m.ID == v.leader || m.healthy() != nil {
-			continue
-		}
-		if best == nil || m.report.Applied > best.report.Applied {
-			best = &v.members[i]
-		}
+		list[i] = m.Member
+		list[i].Healthy, list[i].Applied = m.healthy() == nil, m.report.Applied
 	}
-	if best == nil {
+	next, ok := cluster.NextLeader(list, v.leader)
+	if !ok {
 		return member{}, &cli.RefusedError{
 			Text: "there is no other healthy voter that could lead", Next: "list the members: etcdadm info",
 		}
 	}
-	return *best, nil
+	return v.members[slices.IndexFunc(v.members, func(m member) bool { return m.ID == next.ID })], nil
 }
 
 // transfer asks the leader to hand over.
@@ -164,11 +162,9 @@ func (t *tool) led(ctx context.Context, m member) (term uint64, err error) {
 func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) error) error {
 	limited, cancel := t.access.Limit(ctx)
 	defer cancel()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
 	var last error
 	end, _ := limited.Deadline()
-	for {
+	for range wait.Every(limited, pause) {
 		r, err := report(limited, t.access, m.endpoint)
 		if err == nil {
 			err = ok(r)
@@ -179,14 +175,10 @@ func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) err
 		if last == nil || time.Until(end) > pause {
 			last = err // and not that the time was over
 		}
-		select {
-		case <-tick.C:
-		case <-limited.Done():
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return cli.WithHint(fmt.Errorf("waited %s for %s: %w", t.access.Timeout, m, last),
-				"see the present state: etcdadm info")
-		}
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return cli.WithHint(fmt.Errorf("waited %s for %s: %w", t.access.Timeout, m, last),
+		"see the present state: etcdadm info")
 }
