@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
@@ -161,14 +162,8 @@ func (k *keys) run(ctx context.Context, log *slog.Logger) {
 		if !next.IsZero() {
 			pause = max(min(pause, next.Sub(k.now())), 100*time.Millisecond)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if wait.Until(ctx, pause, k.wake) != nil {
 			return
-		case <-k.wake:
-		case <-timer.C:
 		}
-		timer.Stop()
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -214,10 +215,8 @@ const waitEvery = time.Second
 
 // await waits for the end of a request, and says how it ended.
 func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r cluster.Request) error {
-	tick := time.NewTicker(waitEvery)
-	defer tick.Stop()
 	said := ""
-	for {
+	for range wait.Every(ctx, waitEvery) {
 		if v, err := s.Poll(ctx); err == nil {
 			if i := slices.IndexFunc(v.Closed, func(f store.Closed) bool { return f.Name == r.Name }); i >= 0 {
 				return ended(cmd, v.Closed[i])
@@ -231,12 +230,8 @@ func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r 
 				note(cmd, "%s", text)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("it stays queued: %w", ctx.Err())
-		case <-tick.C:
-		}
 	}
+	return fmt.Errorf("it stays queued: %w", ctx.Err())
 }
 
 // ended says how a request ended.

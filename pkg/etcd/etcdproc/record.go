@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 const (
@@ -149,9 +150,7 @@ func killLeftover(ctx context.Context, dir string) error {
 		return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
 	}
 	defer p.Release()
-	poll := time.NewTicker(leftoverPoll)
-	defer poll.Stop()
-	for {
+	for range wait.Every(ctx, leftoverPoll) {
 		alive, err := r.lives()
 		if err != nil {
 			return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
@@ -162,12 +161,8 @@ func killLeftover(ctx context.Context, dir string) error {
 		if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
 		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			return fmt.Errorf("leftover etcd (pid %d) does not end: %w", r.PID, ctx.Err())
-		}
 	}
+	return fmt.Errorf("leftover etcd (pid %d) does not end: %w", r.PID, ctx.Err())
 }
 
 // lockDir keeps other supervisors out of dir until it is unlocked. The kernel lets go of

@@ -13,6 +13,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // goneGrace is how long nothing may answer for a pod to be taken as gone. A
@@ -121,10 +122,8 @@ func (k *kubelet) Stop(ctx context.Context) error {
 
 // await waits until etcd is gone, and stays so if it may come back.
 func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
 	since := time.Time{} // when nothing began to answer
-	for {
+	for range wait.Every(ctx, poll) {
 		switch {
 		case !k.gone(ctx) || k.busy():
 			since = time.Time{}
@@ -132,18 +131,12 @@ func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
 			since = time.Now()
 		}
 		// When ctx ends, gone may say so for want of an answer.
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("wait until the static pod is gone (does the kubelet run, and watch %s?): %w",
-				filepath.Dir(k.manifest.Path), err)
-		}
-		if !since.IsZero() && (!mayReturn || time.Since(since) >= k.goneGrace) {
+		if ctx.Err() == nil && !since.IsZero() && (!mayReturn || time.Since(since) >= k.goneGrace) {
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
 	}
+	return fmt.Errorf("wait until the static pod is gone (does the kubelet run, and watch %s?): %w",
+		filepath.Dir(k.manifest.Path), ctx.Err())
 }
 
 // Restart removes the manifest and writes it again.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 const (
@@ -156,32 +157,25 @@ func (s *supervised) Start(ctx context.Context) error {
 // lock keeps others from launching a supervisor at the same time, and waits for
 // one who does.
 func (s *supervised) lock(ctx context.Context) (unlock func(), err error) {
-	tick := time.NewTicker(poll / 10)
-	defer tick.Stop()
-	for {
-		l, err := hostfs.Lock(filepath.Join(s.dir, "launch.lock"))
-		if err == nil {
+	for range wait.Every(ctx, poll/10) {
+		var l *hostfs.LockedFile
+		if l, err = hostfs.Lock(filepath.Join(s.dir, "launch.lock")); err == nil {
 			return func() { _ = l.Unlock() }, nil
 		}
 		if busy := (*hostfs.LockedError)(nil); !errors.As(err, &busy) {
 			return nil, err
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", err, ctx.Err())
-		}
 	}
+	return nil, fmt.Errorf("%w: %w", err, ctx.Err())
 }
 
 // settled reports whether a supervisor lives. One that was launched by somebody
 // who was killed may yet begin to, and one that is about to end must have ended
 // before another can begin.
 func (s *supervised) settled(ctx context.Context) (living bool, err error) {
-	tick := time.NewTicker(poll / 10)
-	defer tick.Stop()
-	for {
-		l, err := s.observe()
+	var l observation
+	for range wait.Every(ctx, poll/10) {
+		l, err = s.observe()
 		switch {
 		case err != nil:
 			return false, err
@@ -190,12 +184,8 @@ func (s *supervised) settled(ctx context.Context) (living bool, err error) {
 		case len(l.left) == 0 || l.status != nil && l.status.Etcd != nil && l.left[0] == *l.status.Etcd:
 			return false, nil // the new supervisor sees to an etcd that is left
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false, fmt.Errorf("wait for the supervisor of etcd (process %d): %w", l.left[0].PID, ctx.Err())
-		}
 	}
+	return false, fmt.Errorf("wait for the supervisor of etcd (process %d): %w", l.left[0].PID, ctx.Err())
 }
 
 // launch starts the supervisor. It belongs to nobody's terminal or working
@@ -235,9 +225,7 @@ func (s *supervised) launch() error {
 // awaitLaunch waits until the supervisor says that it has started etcd, or has
 // ended.
 func (s *supervised) awaitLaunch(ctx context.Context) error {
-	tick := time.NewTicker(poll / 10)
-	defer tick.Stop()
-	for {
+	for range wait.Every(ctx, poll/10) {
 		l, err := s.observe()
 		switch {
 		case err != nil:
@@ -254,16 +242,12 @@ func (s *supervised) awaitLaunch(ctx context.Context) error {
 				}
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			// It has said nothing, so nobody could find it to stop it.
-			if s.child != 0 {
-				_ = syscall.Kill(s.child, syscall.SIGTERM)
-			}
-			return &StartError{Log: filepath.Join(s.dir, logName), Err: ctx.Err()}
-		}
 	}
+	// It has said nothing, so nobody could find it to stop it.
+	if s.child != 0 {
+		_ = syscall.Kill(s.child, syscall.SIGTERM)
+	}
+	return &StartError{Log: filepath.Join(s.dir, logName), Err: ctx.Err()}
 }
 
 // reap checks whether the supervisor that this value has started has ended, and
@@ -292,10 +276,9 @@ func (s *supervised) reap() {
 func (s *supervised) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	told := map[process]bool{}
-	tick := time.NewTicker(poll / 10)
-	defer tick.Stop()
-	for {
+	asked := map[process]bool{}
+	var first process
+	for range wait.Every(ctx, poll/10) {
 		l, err := s.observe()
 		if err != nil {
 			return fmt.Errorf("stop etcd: %w", err)
@@ -303,19 +286,15 @@ func (s *supervised) Stop(ctx context.Context) error {
 		if len(l.left) == 0 {
 			return errors.Join(remove(filepath.Join(s.dir, statusFileName)), remove(filepath.Join(s.dir, launchName)))
 		}
-		first := l.left[0]
-		if !told[first] {
+		first = l.left[0]
+		if !asked[first] {
 			if err := first.signal(syscall.SIGTERM); err != nil {
 				return fmt.Errorf("stop etcd: %w", err)
 			}
-			told[first] = true
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the end of process %d (%s): %w", first.PID, filepath.Base(s.command[0]), ctx.Err())
+			asked[first] = true
 		}
 	}
+	return fmt.Errorf("wait for the end of process %d (%s): %w", first.PID, filepath.Base(s.command[0]), ctx.Err())
 }
 
 // Restart is Stop and Start. The new supervisor reads the environment file

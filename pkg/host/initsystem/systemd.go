@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 const (
@@ -208,11 +210,10 @@ func (s *systemd) halt(ctx context.Context) error {
 	if err := s.exec(ctx, "stop", s.unit); err != nil {
 		return err
 	}
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		u, err := s.show(ctx)
-		if err != nil {
+	var u unit
+	for range wait.Every(ctx, poll) {
+		var err error
+		if u, err = s.show(ctx); err != nil {
 			return err
 		}
 		if u.gone() {
@@ -221,12 +222,8 @@ func (s *systemd) halt(ctx context.Context) error {
 			}
 			return nil
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("stop etcd: %s is %s (%s): %w", s.unit, u["ActiveState"], u["SubState"], ctx.Err())
-		}
 	}
+	return fmt.Errorf("stop etcd: %s is %s (%s): %w", s.unit, u["ActiveState"], u["SubState"], ctx.Err())
 }
 
 // Restart does not use systemd's own, which would have to wait either for etcd

@@ -29,3 +29,26 @@ func TestFor(t *testing.T) {
 		}
 	})
 }
+
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin, rounds := time.Now(), 0
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		for range Every(ctx, time.Second) {
+			rounds++
+		}
+		if took := time.Since(begin); rounds != 3 || took != 2500*time.Millisecond {
+			t.Errorf("%d rounds in %s, want 3: at once, and after one and two seconds", rounds, took)
+		}
+		for range Every(ctx, time.Second) {
+			rounds++
+		}
+		if rounds != 4 {
+			t.Errorf("%d rounds, want one more although the context has ended", rounds)
+		}
+		for range Every(t.Context(), time.Second) {
+			break
+		}
+	})
+}
