@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
 // Steps is a plan as programs read it.
@@ -163,15 +164,5 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Bytes writes a size in the unit that a person would use.
-func Bytes(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, prefix := float64(n)/unit, "KMGTPE"
-	for value >= unit && len(prefix) > 1 {
-		value, prefix = value/unit, prefix[1:]
-	}
-	return fmt.Sprintf("%.1f %ciB", value, prefix[0])
-}
+// Bytes writes a size in the unit that a person would use, always with one decimal.
+func Bytes(n int64) string { return bytesize.Column(n) }

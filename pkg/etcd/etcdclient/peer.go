@@ -33,17 +33,11 @@ func (p *Peer) Close() { p.http.CloseIdleConnections() }
 // member does not serve its peers: one that compares its data with theirs takes
 // connections and does not.
 func (p *Peer) Version(ctx context.Context, peerURL string) (etcdversion.Version, error) {
-	b, err := p.get(ctx, peerURL, "/version", nil)
-	if err != nil {
-		return etcdversion.Version{}, err
+	v, err := p.Versions(ctx, peerURL)
+	if err == nil && v.Server.IsZero() {
+		err = fmt.Errorf("%s does not say which version it is", peerURL)
 	}
-	var r struct {
-		Server etcdversion.Version `json:"etcdserver"`
-	}
-	if err := json.Unmarshal(b, &r); err != nil {
-		return etcdversion.Version{}, fmt.Errorf("version reported by %s: %w", peerURL, err)
-	}
-	return r.Server, nil
+	return v.Server, err
 }
 
 // Members returns the member list as the member at a peer URL has it on its disk.

@@ -5,9 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
@@ -47,19 +45,10 @@ func parseVersions(url string, b []byte) (Versions, error) {
 // clusterVersion asks the member at a client URL for the cluster version that it
 // knows, zero where it does not tell.
 func clusterVersion(ctx context.Context, c *http.Client, url string) etcdversion.Version {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/version", nil)
+	v, err := (&Peer{c}).Versions(ctx, url) // the answer is the same as at a peer URL
 	if err != nil {
 		return etcdversion.Version{}
 	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return etcdversion.Version{}
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPeerAnswer))
-	if closeErr := resp.Body.Close(); err != nil || closeErr != nil || resp.StatusCode != http.StatusOK {
-		return etcdversion.Version{}
-	}
-	v, _ := parseVersions(url, b)
 	return v.Cluster
 }
 

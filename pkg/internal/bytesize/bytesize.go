@@ -43,14 +43,18 @@ func Parse(s string) (int64, error) {
 	return int64(n) * factor, nil
 }
 
-// Format writes a size for people: "512 B", "1.5 GiB".
-func Format(n int64) string {
-	for _, u := range units[:4] {
-		if n < u.factor {
-			continue
-		}
-		text := strconv.FormatFloat(float64(n)/float64(u.factor), 'f', 1, 64)
-		return strings.TrimSuffix(text, ".0") + " " + u.name
+// Format writes a size for people: "512 B", "1.5 GiB", "2 GiB".
+func Format(n int64) string { return strings.Replace(Column(n), ".0 ", " ", 1) }
+
+// Column writes a size as one of a column of them, with one decimal: "512 B",
+// "1.5 GiB", "2.0 GiB".
+func Column(n int64) string {
+	if n < 1<<10 {
+		return strconv.FormatInt(n, 10) + " B"
 	}
-	return strconv.FormatInt(n, 10) + " B"
+	value, prefix := float64(n)/(1<<10), "KMGTPE"
+	for value >= 1<<10 {
+		value, prefix = value/(1<<10), prefix[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", value, prefix[0])
 }
