@@ -25,6 +25,8 @@ type Bucket struct {
 	Blobs *blob.Bucket
 	// Dir is the "directory" in the bucket that holds the store, such as a/b.
 	Dir string
+	// Server names the server, for people; empty is for one that goes without saying.
+	Server string
 	// Write stores what r holds until its end, or nothing at all. It may retry,
 	// but not read r twice. An error of r must be in the one it returns.
 	Write func(ctx context.Context, key string, r io.Reader, o WriteOptions) error

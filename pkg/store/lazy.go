@@ -15,6 +15,8 @@ type lazy struct {
 	// dialling holds a token while the bucket is checked or opened.
 	dialling chan struct{}
 	opened   *bucket
+	// name is Server of the bucket, nil before it is opened.
+	name atomic.Pointer[string]
 }
 
 func newLazy(dial Dial, requests *atomic.Int64) *lazy {
@@ -34,8 +36,17 @@ func (l *lazy) bucket(ctx context.Context) (*bucket, error) {
 			return nil, fmt.Errorf("open the bucket: %w", err)
 		}
 		l.opened = newBucket(*b, l.requests)
+		l.name.Store(&b.Server)
 	}
 	return l.opened, nil
+}
+
+// server names who is asked, empty where nobody knows yet.
+func (l *lazy) server() string {
+	if name := l.name.Load(); name != nil {
+		return *name
+	}
+	return ""
 }
 
 func (l *lazy) page(ctx context.Context, prefix string, from []byte) ([]object, []byte, error) {

@@ -13,10 +13,14 @@ type slowness struct {
 }
 
 // OnSlow has tell called once, by any goroutine, when a call to the store, but not the copying of
-// a backup, has taken so long: a person who waits should know for what. It is to be called before
-// any other method.
-func (s *Store) OnSlow(after time.Duration, tell func()) {
-	s.slow = &slowness{after: after, tell: tell}
+// a backup, has taken so long: a person who waits should know for what. The server is the one that
+// is asked, empty where the driver does not name it. It is to be called before any other method.
+func (s *Store) OnSlow(after time.Duration, tell func(server string)) {
+	server := func() string { return "" }
+	if l, dialled := s.objects.(*lazy); dialled {
+		server = l.server
+	}
+	s.slow = &slowness{after: after, tell: func() { tell(server()) }}
 }
 
 // watch begins to wait; the function that it returns ends that.

@@ -21,6 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/prune"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -116,7 +117,7 @@ func (t *tool) backupCommands() []*cobra.Command {
 		return t.openStore(ctx)
 	}
 	list := append(backups.Commands(backups.Options{
-		Open: open, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
+		Open: open, OpenAt: t.openAt, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
 		Location: t.where, Timeout: func() time.Duration { return t.timeout },
 	}), prune.New(prune.Options{Open: open, Out: t.out, Now: t.now}))
 	for _, c := range list {
@@ -181,22 +182,23 @@ func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do
 	return err
 }
 
-// tellAfter is how long a store is waited for in silence.
-const tellAfter = 3 * time.Second
-
 // openStore opens the store, of which a person is told where it does not answer for long; not
 // where a screen shows that.
 func (t *tool) openStore(ctx context.Context) (*store.Store, error) {
-	s, err := store.Open(ctx, t.location)
+	told := t.root.ErrOrStderr()
+	if t.screen {
+		told = io.Discard
+	}
+	s, err := storewait.Open(ctx, t.location, t.timeout, told)
 	if err != nil {
 		return nil, cli.Usagef("--backup-store: %v", err)
 	}
-	if after := min(tellAfter, t.timeout/2); !t.screen {
-		s.OnSlow(after, func() {
-			note(t.root, "the store %s has not answered for %s; --timeout is %s", shown(t.location), after, t.timeout)
-		})
-	}
 	return s, nil
+}
+
+// openAt opens a store that is named with its backup, for which no --timeout counts.
+func (t *tool) openAt(ctx context.Context, location string) (*store.Store, error) {
+	return storewait.Open(ctx, location, 0, t.root.ErrOrStderr())
 }
 
 // named adds to an error that the store is away, or denies, which store that is, and after how

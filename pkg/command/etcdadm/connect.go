@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -36,6 +37,8 @@ type ConnectOptions struct {
 	Insecure, EtcdInsecure bool
 	// Timeout is how long a command may take, more than zero.
 	Timeout time.Duration
+	// Told is where a person reads what the command waits for.
+	Told io.Writer `json:"-"`
 }
 
 // connectFlags are the names of the flags below, each of which has a variable

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/prune"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -66,14 +67,14 @@ func New() *cobra.Command {
 		return f.run(cmd, c, out)
 	}
 	root.AddCommand(
-		prune.New(prune.Options{Open: func(ctx context.Context) (*store.Store, error) { return f.open(ctx) }, Out: out}),
+		prune.New(prune.Options{Open: func(ctx context.Context) (*store.Store, error) { return f.open(ctx, root.ErrOrStderr()) }, Out: out}),
 		cli.VersionCommand(out),
 	)
 	return root
 }
 
-func (f *flags) open(ctx context.Context) (*store.Store, error) {
-	s, err := store.Open(ctx, f.backupStore)
+func (f *flags) open(ctx context.Context, told io.Writer) (*store.Store, error) {
+	s, err := storewait.Open(ctx, f.backupStore, 0, told)
 	if err != nil {
 		return nil, cli.Usagef("--backup-store: %v", err)
 	}
@@ -92,7 +93,11 @@ const closeTime = 10 * time.Second
 // run backs up with an open store.
 func (f *flags) run(cmd *cobra.Command, c backupagent.Config, out *cli.Output) error {
 	ctx := cmd.Context()
-	s, err := f.open(ctx)
+	told := io.Discard // what goes on by itself has a log
+	if f.once {
+		told = cmd.ErrOrStderr()
+	}
+	s, err := f.open(ctx, told)
 	if err != nil {
 		return err
 	}

@@ -10,9 +10,11 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/command/ctl"
 	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // Called returns the program that a process is to be which was started under
@@ -37,5 +39,8 @@ func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, er
 		PKIDir: o.PKIDir, Cert: o.Cert, Key: o.Key, CACert: o.CACert,
 		EtcdCert: o.EtcdCert, EtcdKey: o.EtcdKey, EtcdCACert: o.EtcdCACert,
 		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure,
+		OpenStore: func(ctx context.Context, location string) (*store.Store, error) {
+			return storewait.Open(ctx, location, o.Timeout, o.Told)
+		},
 	})
 }

@@ -24,6 +24,8 @@ type ConnectOptions struct {
 	Cluster string
 	// BackupStore is the control store, empty for none.
 	BackupStore string
+	// OpenStore opens it, by default store.Open.
+	OpenStore func(ctx context.Context, location string) (*store.Store, error)
 	// Nodes are daemons to ask, host:port or name=host:port, besides those that
 	// have a record in the store.
 	Nodes []string
@@ -80,8 +82,11 @@ func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	c.pool = rpc.NewPool(rpc.PoolOptions{
 		Self: name, Role: rpc.RoleOperator, ClientTLS: identity, NameOf: certs.ServerNode,
 	})
+	if o.OpenStore == nil {
+		o.OpenStore = store.Open
+	}
 	if o.BackupStore != "" {
-		if c.store, err = store.Open(ctx, o.BackupStore); err != nil {
+		if c.store, err = o.OpenStore(ctx, o.BackupStore); err != nil {
 			return nil, errors.Join(err, c.pool.Close())
 		}
 	}

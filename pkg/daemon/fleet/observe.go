@@ -165,6 +165,7 @@ func (c *Client) readStore(ctx context.Context, show bool) error {
 	if err != nil && c.store != nil {
 		c.away = fmt.Sprintf("%s was tried for %s: %v", store.Shown(c.o.BackupStore),
 			time.Since(began).Round(100*time.Millisecond), err)
+		err = fmt.Errorf("store %s: %w", store.Shown(c.o.BackupStore), err)
 	}
 	return err
 }

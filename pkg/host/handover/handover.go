@@ -30,6 +30,8 @@ type Options struct {
 	// Open returns the machine for a configuration; endpoints are client URLs of
 	// other members.
 	Open func(cfg machine.Config, endpoints []string) (Machine, error)
+	// OpenStore opens the control store, by default store.Open.
+	OpenStore func(ctx context.Context, location string) (*store.Store, error)
 	// Began is called before a step, nil for nobody.
 	Began func(machine.Step)
 }
@@ -130,6 +132,9 @@ type runner struct {
 }
 
 func newRunner(o Options, direction machine.Action) *runner {
+	if o.OpenStore == nil {
+		o.OpenStore = store.Open
+	}
 	return &runner{o: o, goal: machine.Goal{Action: direction, Manager: o.Manager}}
 }
 

@@ -204,7 +204,7 @@ func (r *runner) control(ctx context.Context) (*machine.Control, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if r.store == nil {
-		s, err := store.Open(ctx, r.o.BackupStore)
+		s, err := r.o.OpenStore(ctx, r.o.BackupStore)
 		if err != nil {
 			return nil, err
 		}

@@ -47,7 +47,7 @@ func (c *s3Config) dial(ctx context.Context) (*store.Bucket, error) {
 		return nil, err
 	}
 	return &store.Bucket{
-		Blobs: blobs, Dir: c.dir, Write: u.write, Remove: u.remove, Explain: c.explain,
+		Blobs: blobs, Dir: c.dir, Server: c.server, Write: u.write, Remove: u.remove, Explain: c.explain,
 		VerifyConditional: u.ownServer, Unconditional: c.unconditional,
 	}, nil
 }

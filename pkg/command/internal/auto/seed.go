@@ -13,6 +13,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/shell"
@@ -63,7 +64,7 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	st, err := store.Open(ctx, location)
+	st, err := storewait.Open(ctx, location, s.timeout, s.cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}

@@ -135,7 +135,7 @@ func (r *restore) run(ctx context.Context, text string) error {
 		return err
 	}
 	defer release()
-	k, err := from.observe(ctx, r.fetch)
+	k, err := from.observe(ctx, r.cmd.ErrOrStderr(), r.fetch)
 	if err != nil {
 		return err
 	}

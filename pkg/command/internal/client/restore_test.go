@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -72,7 +73,7 @@ func TestEncryptedAndSigned(t *testing.T) {
 	}
 	// It counts for daemons of its cluster, and of no other.
 	for name, counts := range map[string]int{"main": 1, "other": 0} {
-		err := withStore(t.Context(), location, func(st *store.Store) error {
+		err := withStore(t.Context(), location, io.Discard, func(st *store.Store) error {
 			v := backup.Vetter{Store: st, Fetch: backup.FetchOptions{Trusted: trusted, Cluster: name}}
 			good, bad, err := v.Vet(t.Context(), []cluster.Backup{b.Backup})
 			if len(good) != counts {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/backupflags"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
@@ -197,7 +199,7 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 	report, finish := progress.Bar(s.cmd.ErrOrStderr(), "backup")
 	o.Progress = func(n int64) { report(n, r.DBSize) }
 	var b cluster.Backup
-	err := withStore(ctx, location, func(st *store.Store) (err error) {
+	err := withStore(ctx, location, s.cmd.ErrOrStderr(), func(st *store.Store) (err error) {
 		o.Store = st
 		if b, err = backup.Take(ctx, o); err != nil {
 			return err
@@ -229,9 +231,9 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 	return s.print("SavedBackup", result, rows(table...))
 }
 
-// withStore opens a store for f.
-func withStore(ctx context.Context, location string, f func(*store.Store) error) error {
-	st, err := store.Open(ctx, location)
+// withStore opens a store for f; w is told where it does not answer for long.
+func withStore(ctx context.Context, location string, w io.Writer, f func(*store.Store) error) error {
+	st, err := storewait.Open(ctx, location, 0, w)
 	if err != nil {
 		return cli.Usagef("%v", err)
 	}

@@ -101,7 +101,7 @@ type known struct {
 }
 
 // observe reads what is known of a backup in a store, and checks its signature.
-func (s source) observe(ctx context.Context, o backup.FetchOptions) (k known, err error) {
+func (s source) observe(ctx context.Context, told io.Writer, o backup.FetchOptions) (k known, err error) {
 	k.Keys = -1
 	if !s.remote() {
 		if o.NeedsSignature() {
@@ -112,7 +112,7 @@ func (s source) observe(ctx context.Context, o backup.FetchOptions) (k known, er
 		}
 		return k, nil
 	}
-	err = withStore(ctx, s.location, func(st *store.Store) error {
+	err = withStore(ctx, s.location, told, func(st *store.Store) error {
 		k.Description, err = backup.Inspect(ctx, st, s.name, o)
 		if errors.Is(err, store.ErrAbsent) {
 			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name),
@@ -143,7 +143,7 @@ func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOp
 		total = -1
 	}
 	o.Progress = func(n int64) { report(n, total) }
-	err = s.copy(ctx, f, o)
+	err = s.copy(ctx, f, t.cmd.ErrOrStderr(), o)
 	finish()
 	if err != nil {
 		f.remove()
@@ -152,9 +152,9 @@ func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOp
 	return f.Name(), f.remove, nil
 }
 
-func (s source) copy(ctx context.Context, w io.Writer, o backup.FetchOptions) error {
+func (s source) copy(ctx context.Context, w, told io.Writer, o backup.FetchOptions) error {
 	if s.remote() {
-		return withStore(ctx, s.location, func(st *store.Store) error {
+		return withStore(ctx, s.location, told, func(st *store.Store) error {
 			_, err := backup.Fetch(ctx, st, s.name, w, o)
 			return err
 		})

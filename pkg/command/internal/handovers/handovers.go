@@ -3,6 +3,7 @@
 package handovers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/host/handover"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // Program is the command line that runs this etcdadm again, to supervise etcd.
@@ -214,6 +217,9 @@ func (t *task) complete(cmd *cobra.Command) error {
 		t.o.ManagerDir = j.ManagerDir
 	}
 	t.o.Began = func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) }
+	t.o.OpenStore = func(ctx context.Context, location string) (*store.Store, error) {
+		return storewait.Open(ctx, location, 0, cmd.ErrOrStderr())
+	}
 	t.o.Open = func(cfg machine.Config, endpoints []string) (handover.Machine, error) {
 		return operate.New(cmd.Context(), operate.Options{
 			Config: cfg, Endpoints: endpoints, Program: program,

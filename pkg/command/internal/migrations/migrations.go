@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/backupflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -149,7 +150,7 @@ func (m *migration) run(ctx context.Context) error {
 		}
 		return m.print(m.report(migrate.Result{Plan: p}))
 	}
-	st, err := store.Open(ctx, m.store)
+	st, err := storewait.Open(ctx, m.store, 0, m.cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usagef("--backup-store: %v", err)
 	}

@@ -1,0 +1,76 @@
+package programs
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
+)
+
+// s3 has the store s3://bucket/dir at that endpoint.
+func s3(t *testing.T, endpoint string) {
+	t.Helper()
+	for name, value := range map[string]string{
+		"S3_ENDPOINT": endpoint, "S3_ACCESS_KEY_ID": "key", "S3_SECRET_ACCESS_KEY": "secret", "AWS_MAX_ATTEMPTS": "",
+		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+// Who waits for a store that does not answer reads for which one, and for how long already.
+func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	endpoint := "http://" + silent.Addr().String()
+	s3(t, endpoint)
+	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 500ms; --timeout is 1s\n"
+	insecure := []string{"--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=1s"}
+	for name, args := range map[string][]string{
+		"observe":   append([]string{"observe"}, insecure...),
+		"plan":      append([]string{"plan"}, insecure...),
+		"operation": append([]string{"quarantine", "lift", "--node=a"}, insecure...),
+		"seed":      {"seed", "s3://bucket/dir", "nodes=3", "--timeout=1s"},
+	} {
+		_, told, code := run(t, args...)
+		if strings.Count(told, note) != 1 || code != 6 {
+			t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, told)
+		}
+		if name != "seed" && !strings.Contains(told, ": store s3://bucket/dir: ") {
+			t.Errorf("%s: the error does not name the store:\n%s", name, told)
+		}
+	}
+}
+
+// Waiting helps nobody where the bucket is missing, or the credentials are wrong.
+func TestAStoreThatRefusesIsAskedOnce(t *testing.T) {
+	for code, status := range map[string]int{
+		"NoSuchBucket": http.StatusNotFound, "InvalidAccessKeyId": http.StatusForbidden,
+		"SignatureDoesNotMatch": http.StatusForbidden, "AccessDenied": http.StatusForbidden,
+	} {
+		var asked atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.WriteHeader(status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+		}))
+		s3(t, server.URL)
+		_, told, exit := run(t, "plan", "--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=5m")
+		server.Close()
+		if exit != 6 || !regexp.MustCompile("(?m)^error: .*"+code).MatchString(told) {
+			t.Errorf("%s: code %d: %s", code, exit, told)
+		}
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%s: asked %d times", code, n)
+		}
+	}
+}
