@@ -67,7 +67,9 @@ func New() *cobra.Command {
 		return f.run(cmd, c, out)
 	}
 	root.AddCommand(
-		prune.New(prune.Options{Open: func(ctx context.Context) (*store.Store, error) { return f.open(ctx, root.ErrOrStderr()) }, Out: out}),
+		prune.New(prune.Options{Out: out, Open: func(ctx context.Context) (*store.Store, error) {
+			return f.open(ctx, root.ErrOrStderr())
+		}}),
 		cli.VersionCommand(out),
 	)
 	return root
