@@ -9,8 +9,7 @@ import (
 )
 
 // units are the units of sizes: those of 1024 and those of 1000. The longer
-// spelling is before the one that it ends with. Of two spellings of one factor
-// the first is the one that Format writes.
+// spelling is before the one that it ends with.
 var units = []struct {
 	name   string
 	factor int64

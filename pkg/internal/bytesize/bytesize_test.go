@@ -28,9 +28,17 @@ func TestParse(t *testing.T) {
 func TestFormatSize(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 10 << 30: "10 GiB", 3 << 40: "3 TiB",
-		4000 << 40: "4000 TiB",
+		4 << 50: "4 PiB", 1 << 62: "4 EiB",
 	} {
 		if got := Format(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestFormatColumn(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 30: "10.0 GiB"} {
+		if got := Column(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
