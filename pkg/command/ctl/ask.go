@@ -11,10 +11,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -26,24 +26,18 @@ const (
 	maxAsked = 64
 )
 
-// addPublished gives a command the flag --published.
-func (t *tool) addPublished(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&t.publishedOnly, "published", false,
-		"show what the coordinator published last, and do not ask whether the daemons are there")
-	return cmd
-}
-
 // asked finds out whether the daemons of a report are there: a report that is minutes old says
 // nothing of machines that have died since. It has no certificate for them, and needs none: it
-// greets their ports, and believes nothing of what comes back. It returns at once when the
-// coordinator answers, and nil where nobody was to be asked.
-func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) *render.Asked {
+// greets their ports, and believes nothing of what comes back but who that is. It returns at once
+// when the coordinator answers, and nil where nobody was to be asked. Its error is that the command
+// was interrupted: who was not heard then is not silent.
+func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) (*render.Asked, error) {
 	if r == nil || t.publishedOnly || t.now().Sub(r.At) > render.StaleAfter {
-		return nil
+		return nil, nil
 	}
 	addresses := addressesOf(*r, records)
 	if len(addresses) == 0 {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(t.root.Context(), askLimit)
 	defer cancel()
@@ -53,11 +47,16 @@ func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) *render.As
 	}
 	answers := make(chan answer, len(addresses))
 	for name, address := range addresses {
-		go func() { answers <- answer{name, greet(ctx, address)} }()
+		go func() {
+			answers <- answer{name, greet(ctx, address, rpc.Identity{Name: name, Cluster: r.Observation.Cluster})}
+		}()
 	}
 	a := &render.Asked{Answered: []cluster.NodeName{}, Silent: map[cluster.NodeName]string{}}
 	for range addresses {
 		got := <-answers
+		if err := t.root.Context().Err(); err != nil {
+			return nil, err
+		}
 		if got.err != nil {
 			a.Silent[got.name] = fmt.Sprintf("%s: %s", addresses[got.name], silence(got.err))
 			continue
@@ -66,7 +65,7 @@ func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) *render.As
 			break
 		}
 	}
-	return a
+	return a, nil
 }
 
 // addressesOf are where the daemons listen: by the report, and by their records, which are newer.
@@ -89,22 +88,74 @@ func addressesOf(r reconcile.Report, records []store.NodeRecord) map[cluster.Nod
 	return list
 }
 
-// greet begins a connection with TLS. Whatever comes back shows that a program is there; that the
-// connection was accepted does not: a kernel, or what forwards the port, does so for one that hangs.
-func greet(ctx context.Context, address string) error {
+// greet finds out whether that daemon listens at an address, by its certificate or, where it has
+// none, by what it says. That the connection was accepted does not show it: a kernel, or what
+// forwards the port, does so for one that hangs.
+func greet(ctx context.Context, address string, want rpc.Identity) error {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
 	c := &heard{Conn: raw}
 	defer c.Close()
-	// Who it is does not matter here: nothing is told, and nothing believed.
-	err = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).HandshakeContext(ctx)
-	if c.any {
-		return nil // also one that speaks no TLS
+	shown := false
+	var stranger error
+	// Nothing is told, and nothing believed that matters: who has no certificate for the daemons
+	// has no authority either to check theirs with.
+	err = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			shown, stranger = true, proved(s, want.Name)
+			return stranger
+		},
+	}).HandshakeContext(ctx)
+	var plain tls.RecordHeaderError
+	switch {
+	case stranger != nil:
+		return stranger
+	case shown, err == nil:
+		return nil
+	case errors.As(err, &plain):
+		return hello(ctx, address, want)
+	case c.any:
+		return nil // it has TLS, and wants another
 	}
 	return err
 }
+
+// proved returns nil where a certificate is that of the daemon of a node. It is not verified.
+func proved(s tls.ConnectionState, want cluster.NodeName) error {
+	name, err := certs.ServerNode(s)
+	switch {
+	case err != nil:
+		return strangerError("what listens there is no etcd-manager")
+	case name != want:
+		return strangerError("the etcd-manager of node " + string(name) + " listens there")
+	}
+	return nil
+}
+
+// hello asks a daemon without TLS who it is.
+func hello(ctx context.Context, address string, want rpc.Identity) error {
+	pool := rpc.NewPool(rpc.PoolOptions{Self: "etcd-manager-ctl", Role: rpc.RoleReadOnly})
+	defer pool.Close()
+	got, err := pool.Hello(ctx, address)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return strangerError("what listens there is no etcd-manager")
+	case got.Name != want.Name:
+		return strangerError("the etcd-manager of node " + string(got.Name) + " listens there")
+	case want.Cluster != "" && got.Cluster != want.Cluster:
+		return strangerError("an etcd-manager of the cluster " + got.Cluster + " listens there")
+	}
+	return nil
+}
+
+// A strangerError says who listens where a daemon did.
+type strangerError string
+
+func (e strangerError) Error() string { return string(e) }
 
 // A heard connection notes whether anything came.
 type heard struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
@@ -46,13 +48,28 @@ func answering(t *testing.T, conf *tls.Config) string {
 	return l.Addr().String()
 }
 
-// mutual is the TLS of a port that demands a certificate, which the commands have not.
-func mutual(t *testing.T) *tls.Config {
+// mutual is the TLS of the port of a node's daemon, which demands a certificate that the commands
+// have not.
+func mutual(t *testing.T, name string) *tls.Config {
 	t.Helper()
-	s := httptest.NewTLSServer(nil)
-	defer s.Close()
+	ca, err := certs.NewCA(certs.CASpec{CommonName: "ca", Lifetime: time.Hour}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ca.Issue(certs.Request{CommonName: name, DNSNames: []string{name}, Server: true, Lifetime: time.Hour}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := server.KeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(server.CertPEM(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return &tls.Config{
-		Certificates: s.TLS.Certificates, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool(),
 		NextProtos: []string{"h2"},
 	}
 }
@@ -83,19 +100,27 @@ func TestGreet(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	hangs := accepting(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) })
+	web := httptest.NewServer(nil)
+	defer web.Close()
+	old := mutual(t, "etcd-manager-server-a")
+	old.MaxVersion = tls.VersionTLS12
 	for name, x := range map[string]struct {
 		ctx     context.Context
 		address string
 		why     string
 	}{
-		"with TLS":    {t.Context(), answering(t, mutual(t)), ""},
-		"without TLS": {t.Context(), answering(t, nil), ""},
-		"nobody":      {t.Context(), testport.Address(t), "nothing listens there"},
-		"proxy":       {t.Context(), accepting(t, func(c net.Conn) { _ = c.Close() }), "closes the connection"},
-		"hangs":       {short, hangs, "no answer within 3s"},
-		"no name":     {t.Context(), "no-such-machine.invalid:1", "no-such-machine.invalid"},
+		"with TLS":           {t.Context(), answering(t, mutual(t, "etcd-manager-server-a")), ""},
+		"with TLS 1.2":       {t.Context(), answering(t, old), ""},
+		"without TLS":        {t.Context(), answering(t, nil), ""},
+		"of another node":    {t.Context(), answering(t, mutual(t, "etcd-manager-server-z")), "etcd-manager of node z listens there"},
+		"of another program": {t.Context(), answering(t, mutual(t, "kubelet")), "is no etcd-manager"},
+		"web server":         {t.Context(), web.Listener.Addr().String(), "is no etcd-manager"},
+		"nobody":             {t.Context(), testport.Address(t), "nothing listens there"},
+		"proxy":              {t.Context(), accepting(t, func(c net.Conn) { _ = c.Close() }), "closes the connection"},
+		"hangs":              {short, hangs, "no answer within 3s"},
+		"no name":            {t.Context(), "no-such-machine.invalid:1", "no-such-machine.invalid"},
 	} {
-		err := greet(x.ctx, x.address)
+		err := greet(x.ctx, x.address, rpc.Identity{Name: "a", Cluster: "etcd"})
 		switch {
 		case (err == nil) != (x.why == ""):
 			t.Errorf("%s: %v", name, err)
@@ -105,9 +130,39 @@ func TestGreet(t *testing.T) {
 	}
 }
 
+// Another cluster may have a node of the same name, or another node the address, by now: that says
+// nothing of who was there.
+func TestGreetStrangers(t *testing.T) {
+	plain := answering(t, nil)
+	for want, who := range map[string]rpc.Identity{
+		"":                            {Name: "a"},
+		"etcd-manager of node a":      {Name: "b", Cluster: "etcd"},
+		"manager of the cluster etcd": {Name: "a", Cluster: "other"},
+	} {
+		err := greet(t.Context(), plain, who)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(silence(err), want) {
+			t.Errorf("%v: %v, want %q", who, err, want)
+		}
+	}
+}
+
+// Who was interrupted has heard of nobody that they are silent.
+func TestAskedIsInterrupted(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	at := accepting(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }); stop() })
+	r := reconcile.Report{At: time.Now(), Coordinator: "a"}
+	r.Observation.Nodes = []cluster.Node{{Name: "a", Address: at}}
+	tool := &tool{root: &cobra.Command{}, now: time.Now}
+	tool.root.SetContext(ctx)
+	if a, err := tool.asked(&r, nil); a != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
 // Who coordinates is asked for; the others are not waited for where it answers.
 func TestAsked(t *testing.T) {
-	up, down := answering(t, mutual(t)), testport.Address(t)
+	up, down := answering(t, mutual(t, "etcd-manager-server-a")), testport.Address(t)
+	other := answering(t, mutual(t, "etcd-manager-server-b"))
 	hangs := accepting(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) })
 	now := time.Now()
 	type at = map[cluster.NodeName]string
@@ -120,7 +175,8 @@ func TestAsked(t *testing.T) {
 		coordinator    string
 	}{
 		"the coordinator answers":       {at{"a": up, "b": hangs}, nil, 0, render.Degraded, "a (term 4)"},
-		"another one answers":           {at{"a": down, "b": up}, nil, 0, render.Degraded, nobody},
+		"another one answers":           {at{"a": down, "b": other}, nil, 0, render.Degraded, nobody},
+		"another one has its address":   {at{"a": other, "b": down}, nil, 0, render.Unknown, nobody},
 		"nobody answers":                {at{"a": down, "b": down}, nil, 0, render.Unknown, nobody},
 		"a record is newer":             {at{"a": down}, at{"a": up}, 0, render.Degraded, "a (term 4)"},
 		"one of another cluster":        {at{"a": down}, at{"z": up}, 0, render.Unknown, nobody},
@@ -139,7 +195,11 @@ func TestAsked(t *testing.T) {
 		}
 		tool := &tool{root: &cobra.Command{}, now: func() time.Time { return now }}
 		tool.root.SetContext(t.Context())
-		st := render.NewPublished(&r, tool.asked(&r, records), now)
+		asked, err := tool.asked(&r, records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := render.NewPublished(&r, asked, now)
 		if st.Health != x.health || st.Coordinator(now) != x.coordinator || st.Stale != (x.health == render.Unknown) {
 			t.Errorf("%s: %s %q, the coordinator is %s", name, st.Health, st.Because, st.Coordinator(now))
 		}

@@ -45,7 +45,7 @@ func (t *tool) locateByContext() (ok bool, err error) {
 		return false, &cli.UsageError{Text: fmt.Sprintf("the context %s (%s) has no store", c.Name, how),
 			Next: "etcd-manager-ctl config set-context " + c.Name + " --" + storeFlag + "=URL"}
 	}
-	t.location = c.BackupStore
+	t.location, t.fromPublished = c.BackupStore, c.Published
 	if t.context == "" {
 		note(t.root, "the store is %s, that of the context %s (%s)", shown(t.location), c.Name, how)
 	}
@@ -229,6 +229,8 @@ daemons. Files are remembered by their absolute paths, and are not copied.`,
 	}
 	fs.BoolVar(&c.Insecure, "insecure", false, "the daemons have no TLS")
 	fs.BoolVar(&c.EtcdInsecure, "etcd-insecure", false, "etcd has no TLS")
+	fs.BoolVar(&c.Published, publishedFlag, false,
+		"etcd-manager-ctl does not ask the daemons whether they are there: they cannot be reached from here")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.Name, c.BackupStore = args[0], t.location
 		added := false
@@ -270,6 +272,7 @@ func over(old, c contexts.Context, flags *pflag.FlagSet) (contexts.Context, erro
 		"etcd-key": func() { old.EtcdKey = c.EtcdKey }, "etcd-cacert": func() { old.EtcdCACert = c.EtcdCACert },
 		"insecure":      func() { old.Insecure = c.Insecure },
 		"etcd-insecure": func() { old.EtcdInsecure = c.EtcdInsecure },
+		publishedFlag:   func() { old.Published = c.Published },
 	} {
 		if flags.Changed(name) {
 			set()

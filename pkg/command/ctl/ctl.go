@@ -42,8 +42,8 @@ type tool struct {
 	old string
 
 	timeout time.Duration
-	// publishedOnly is --published.
-	publishedOnly bool
+	// publishedOnly is --published, and fromPublished what the context says of that.
+	publishedOnly, fromPublished bool
 	// screen says that the output is a screen, where a note would be in the way.
 	screen bool
 
@@ -165,6 +165,9 @@ func shown(location string) string {
 
 func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do) error {
 	if err := t.locate(); err != nil {
+		return err
+	}
+	if err := t.decidePublished(cmd); err != nil {
 		return err
 	}
 	s, err := t.openStore(ctx)

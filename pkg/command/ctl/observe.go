@@ -98,7 +98,11 @@ func (t *tool) need(ctx context.Context, cmd *cobra.Command, s *store.Store) (re
 	if err != nil {
 		return render.Status{}, fmt.Errorf("read the control store: %w", err)
 	}
-	st := render.NewPublished(r, t.asked(r, control.Nodes), t.now())
+	asked, err := t.asked(r, control.Nodes)
+	if err != nil {
+		return render.Status{}, err
+	}
+	st := render.NewPublished(r, asked, t.now())
 	for _, text := range doubts(st, t.now()) {
 		note(cmd, "%s", text)
 	}

@@ -67,7 +67,11 @@ older minor version: only 3.4 from 3.5). What was written since the backup is lo
 	t.completeLost(cmd)
 	f.BoolVar(&w.dryRun, "dry-run", false, "print what would be done, and queue nothing")
 	f.BoolVar(&w.wait, "wait", false, "wait until it is done or refused")
+	t.addPublished(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if t.publishedOnly && !w.dryRun {
+			return cli.Usagef("--%s is for --dry-run: who carries out a restore asks the daemons", publishedFlag)
+		}
 		which, err := parseWanted(args, *before)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/top"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
@@ -85,7 +86,10 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 			return view{}, fmt.Errorf("look for the cluster: %w", err)
 		}
 	}
-	asked := t.asked(report, control.Nodes)
+	asked, err := t.asked(report, control.Nodes)
+	if err != nil {
+		return view{}, err
+	}
 	st := render.NewPublished(report, asked, t.now())
 	st.Requests = fleet.Requests(control)
 	if text != "" {
@@ -108,7 +112,8 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 		return view{}, fmt.Errorf("compare: %w", err)
 	}
 	if st.Stale && asked != nil {
-		doubt = append(doubt, "where the machines cannot be reached from here, --published asks none of them")
+		doubt = append(doubt, "where the machines cannot be reached from here, --published, or "+
+			contexts.PublishedVariable+"=true, asks none of them")
 	}
 	st.Notes = append(doubt, st.Notes...)
 	return view{status: st, source: string(raw) + string(rest), empty: !begun}, nil

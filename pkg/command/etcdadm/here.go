@@ -85,7 +85,7 @@ func (t *tool) chosenContext(cmd *cobra.Command) (c contexts.Context, how string
 func (t *tool) fromContext(cmd *cobra.Command, c contexts.Context, how string) error {
 	fs := cmd.Flags()
 	for name, value := range c.Flags() {
-		if fs.Changed(name) {
+		if fs.Lookup(name) == nil || fs.Changed(name) {
 			continue
 		}
 		if err := fs.Set(name, value); err != nil {

@@ -143,7 +143,7 @@ func (e *unhealthyError) Hint() string {
 	}
 	if e.silent {
 		return "look whether etcd-manager runs on each machine; where they cannot be reached from here, --published goes by what " +
-			"was published last"
+			"was published last, as do ETCDADM_PUBLISHED=true and a context with \"published: true\""
 	}
 	return "look whether etcd-manager runs on each machine, and what it logs; its etcd may serve all the same"
 }

@@ -43,6 +43,9 @@ const (
 // Variable names a context in the environment, as --context does on a command line.
 const Variable = "ETCDADM_CONTEXT"
 
+// PublishedVariable stands for --published of etcd-manager-ctl in the environment.
+const PublishedVariable = "ETCDADM_PUBLISHED"
+
 // maxBytes bounds what is read: a file that is larger is none of these.
 const maxBytes = 1 << 20
 
@@ -63,13 +66,17 @@ type Context struct {
 	EtcdCACert   string `yaml:"etcd-cacert,omitempty" json:"etcdCacert,omitempty"`
 	Insecure     bool   `yaml:"insecure,omitempty" json:"insecure,omitempty"`
 	EtcdInsecure bool   `yaml:"etcd-insecure,omitempty" json:"etcdInsecure,omitempty"`
+	// Published stands for --published of etcd-manager-ctl.
+	Published bool `yaml:"published,omitempty" json:"published,omitempty"`
 }
 
-// Flags returns the values of the flags that c stands for, by their names.
+// Flags returns the values of the flags that c stands for, by their names: of etcdadm, of
+// etcd-manager-ctl, or of both.
 func (c Context) Flags() map[string]string {
 	all := map[string]string{
 		"backup-store": c.BackupStore, "cluster-name": c.ClusterName, "nodes": strings.Join(c.Nodes, ","),
 		"insecure": isTrue(c.Insecure), "etcd-insecure": isTrue(c.EtcdInsecure),
+		"published": isTrue(c.Published),
 	}
 	for name, path := range c.paths() {
 		all[name] = *path

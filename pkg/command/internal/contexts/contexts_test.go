@@ -31,7 +31,7 @@ func file(t *testing.T, text string) string {
 func TestFlagsOfAContext(t *testing.T) {
 	dir := file(t, `contexts:
 - {name: all, backup-store: s, cluster-name: c, nodes: ["a:1", "b:2"], pki-dir: p, cert: ce, key: k, cacert: ca,
-   etcd-cert: ec, etcd-key: ek, etcd-cacert: ea, insecure: true, etcd-insecure: true}
+   etcd-cert: ec, etcd-key: ek, etcd-cacert: ea, insecure: true, etcd-insecure: true, published: true}
 - name: none
 `)
 	f, err := Read()
@@ -42,7 +42,7 @@ func TestFlagsOfAContext(t *testing.T) {
 		"backup-store": dir + "/s", "cluster-name": "c", "nodes": "a:1,b:2", "pki-dir": dir + "/p", "cert": dir + "/ce",
 		"key": dir + "/k", "cacert": dir + "/ca", "etcd-cert": dir + "/ec", "etcd-key": dir + "/ek",
 		"etcd-cacert": dir + "/ea",
-		"insecure":    "true", "etcd-insecure": "true",
+		"insecure":    "true", "etcd-insecure": "true", "published": "true",
 	}
 	if got := f.Contexts[0].Flags(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -169,7 +169,7 @@ func TestEditing(t *testing.T) {
 func TestUnset(t *testing.T) {
 	whole := Context{Name: "a.example.com", BackupStore: "/s", ClusterName: "c", Nodes: []string{"x:1"}, PKIDir: "/p",
 		Cert: "/ce", Key: "/k", CACert: "/ca", EtcdCert: "/ec", EtcdKey: "/ek", EtcdCACert: "/ea", Insecure: true,
-		EtcdInsecure: true}
+		EtcdInsecure: true, Published: true}
 	all := whole.Flags()
 	if got := fields(); !slices.Equal(got, slices.Sorted(maps.Keys(all))) {
 		t.Errorf("the fields are %v", got)

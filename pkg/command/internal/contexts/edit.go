@@ -113,7 +113,7 @@ const currentField = "current-context"
 
 // fields are the names of what can be forgotten of a context.
 func fields() []string {
-	names := []string{"backup-store", "cluster-name", "nodes", "insecure", "etcd-insecure"}
+	names := []string{"backup-store", "cluster-name", "nodes", "insecure", "etcd-insecure", "published"}
 	for name := range (&Context{}).paths() {
 		names = append(names, name)
 	}
@@ -134,6 +134,8 @@ func (c *Context) unset(field string) bool {
 		c.Insecure = false
 	case "etcd-insecure":
 		c.EtcdInsecure = false
+	case "published":
+		c.Published = false
 	default:
 		path, ok := c.paths()[field]
 		if ok {
