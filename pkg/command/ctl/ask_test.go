@@ -56,7 +56,8 @@ func mutual(t *testing.T, name string) *tls.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := ca.Issue(certs.Request{CommonName: name, DNSNames: []string{name}, Server: true, Lifetime: time.Hour}, time.Now())
+	request := certs.Request{CommonName: name, DNSNames: []string{name}, Server: true, Lifetime: time.Hour}
+	server, err := ca.Issue(request, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestGreet(t *testing.T) {
 		"with TLS":           {t.Context(), answering(t, mutual(t, "etcd-manager-server-a")), ""},
 		"with TLS 1.2":       {t.Context(), answering(t, old), ""},
 		"without TLS":        {t.Context(), answering(t, nil), ""},
-		"of another node":    {t.Context(), answering(t, mutual(t, "etcd-manager-server-z")), "etcd-manager of node z listens there"},
+		"of another node":    {t.Context(), answering(t, mutual(t, "etcd-manager-server-z")), "of node z listens there"},
 		"of another program": {t.Context(), answering(t, mutual(t, "kubelet")), "is no etcd-manager"},
 		"web server":         {t.Context(), web.Listener.Addr().String(), "is no etcd-manager"},
 		"nobody":             {t.Context(), testport.Address(t), "nothing listens there"},
