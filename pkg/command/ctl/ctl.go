@@ -79,6 +79,8 @@ Exit codes:
 		Version: cli.BuildVersion(),
 		Args:    cli.Known,
 		RunE:    t.legacy(t.get),
+
+		PersistentPreRunE: idleFlags,
 	}
 	t.root = root
 	flags := root.PersistentFlags()
@@ -105,6 +107,21 @@ Exit codes:
 	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(cli.VersionCommand(t.out))
 	return root
+}
+
+// idleFlags refuses the flags of a spec where a command does not take one: the existing
+// tool ignores them, and what was meant does not happen.
+func idleFlags(cmd *cobra.Command, _ []string) error {
+	if name := cmd.Name(); name == "configure-cluster" || name == "restore-backup" {
+		return nil
+	}
+	for _, name := range []string{"member-count", "etcd-version"} {
+		if cmd.Flags().Changed(name) {
+			return cli.Usagef("--%s is for configure-cluster and restore-backup; %s does not use it", name,
+				cmd.CommandPath())
+		}
+	}
+	return nil
 }
 
 // backupCommands are those on backups that are in the store. They take the time
