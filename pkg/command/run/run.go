@@ -163,7 +163,8 @@ func (o options) run(ctx context.Context, out, errOut io.Writer) (err error) {
 // command returns what runs etcd.
 func (o options) command(env []string, ready string) etcdproc.Config {
 	return etcdproc.Config{
-		Path: o.etcd, Env: append(env, notifySocket+"="+ready), ClientPorts: etcdconf.ClientPorts(env),
+		Path: o.etcd, Env: append(env, notifySocket+"="+ready),
+		ClientPorts: etcdconf.ClientPorts(env), PeerPorts: etcdconf.PeerPorts(env),
 	}
 }
 

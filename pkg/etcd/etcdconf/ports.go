@@ -22,6 +22,17 @@ func ClientPorts(env []string) (ports []uint16) {
 	return ports
 }
 
+// PeerPorts returns the ports at which such an etcd takes peers, and no clients.
+func PeerPorts(env []string) (ports []uint16) {
+	clients := slices.Concat(portsOf(env, "ETCD_LISTEN_CLIENT_URLS"), portsOf(env, "ETCD_LISTEN_CLIENT_HTTP_URLS"))
+	for _, port := range portsOf(env, "ETCD_LISTEN_PEER_URLS") {
+		if !slices.Contains(clients, port) && !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
 // portsOf returns the ports of a variable that is a list of URLs. What is no URL with a
 // port has none.
 func portsOf(env []string, name string) (ports []uint16) {

@@ -33,3 +33,25 @@ func TestClientPorts(t *testing.T) {
 		}
 	}
 }
+
+func TestPeerPorts(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		env  []string
+		want []uint16
+	}{
+		{"nothing", nil, nil},
+		{"two URLs of one port", []string{"ETCD_LISTEN_PEER_URLS=https://10.0.0.1:2380,https://[::1]:2380"}, []uint16{2380}},
+		{"a port of clients", []string{
+			"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379,https://10.0.0.2:2380",
+			"ETCD_LISTEN_PEER_URLS=https://10.0.0.1:2380,https://10.0.0.1:7001",
+		}, []uint16{7001}},
+		{"a port of clients without gRPC", []string{
+			"ETCD_LISTEN_CLIENT_HTTP_URLS=https://10.0.0.2:2380", "ETCD_LISTEN_PEER_URLS=https://10.0.0.1:2380",
+		}, nil},
+	} {
+		if got := PeerPorts(tt.env); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

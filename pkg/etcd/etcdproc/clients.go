@@ -18,23 +18,33 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// clientsTimeout is how long clients have to end their requests after etcd has closed the
-// listener that took them. etcd waits 7 s for them (embed.Etcd.Close and its request
-// timeout); those that watch have one until they are told.
-const clientsTimeout = time.Second
+// How long clients stay connected after etcd has closed the listener that took them. etcd
+// waits 7 s for them (embed.Etcd.Close and its request timeout); those that watch have one
+// until they are told.
+const (
+	// quietTime is for connections over which nothing goes: what etcd has taken it has
+	// answered.
+	quietTime = 150 * time.Millisecond
+	// clientsTimeout is for those over which something does.
+	clientsTimeout = time.Second
+	// cutInterval is how often it is looked for them.
+	cutInterval = 50 * time.Millisecond
+)
 
-// cutClients looks every clientsTimeout whether the process still has connections that it
-// has accepted at one of the ports, and ends those whose listener it had closed by the
-// last time: as the failure of its machine would, so that their clients connect to
-// another member. It does so until ctx ends or the process has no such socket left, and
-// returns what is to be said of it. Where it fails, it does not try again.
-func cutClients(ctx context.Context, process *os.Process, ports []uint16) string {
-	if len(ports) == 0 {
+// cutOff looks every cutInterval whether the process still has connections that it has
+// accepted at one of the ports and whose listener it has closed, and ends them: those of
+// peers at once, as etcd closes their listener when its Raft has ended, those of clients
+// when they are quiet, or clientsTimeout has passed. To their clients it is as if the
+// machine had failed, so that they connect to another member. It does so until ctx ends or
+// the process has no such socket left, and returns what is to be said of the clients. Where
+// it fails, it does not try again.
+func cutOff(ctx context.Context, process *os.Process, clients, peers []uint16) string {
+	if len(clients) == 0 {
 		return ""
 	}
-	c := cutter{process: process, ports: ports}
-	for pause := clientsTimeout / 4; wait.For(ctx, pause) == nil; pause = clientsTimeout {
-		more, err := c.round()
+	c := cutter{process: process, clients: clients, peers: peers, closed: map[netip.AddrPort]time.Time{}}
+	for wait.For(ctx, cutInterval) == nil {
+		more, err := c.round(time.Now())
 		if err != nil && ctx.Err() == nil && !c.ended() {
 			return fmt.Sprintf("etcdadm: clients that etcd waits for are not cut off: %v", err)
 		}
@@ -48,20 +58,20 @@ func cutClients(ctx context.Context, process *os.Process, ports []uint16) string
 	return fmt.Sprintf("etcdadm: etcd waited for clients, whose connections were cut off: %d", c.cut)
 }
 
-// A cutter ends the connections of the clients of a process.
+// A cutter ends the connections of others with a process.
 type cutter struct {
-	process *os.Process
-	ports   []uint16
-	// closed are the addresses that had no listener in the last round.
-	closed map[netip.AddrPort]bool
-	cut    int
+	process        *os.Process
+	clients, peers []uint16
+	// closed has the addresses that have no listener, and since when.
+	closed map[netip.AddrPort]time.Time
+	cut    int // of clients
 }
 
 // ended reports whether the process is no more, and its number may be that of another one.
 func (c *cutter) ended() bool { return c.process.Signal(syscall.Signal(0)) != nil }
 
 // round looks once, and reports whether there is a reason to come back.
-func (c *cutter) round() (more bool, err error) {
+func (c *cutter) round(now time.Time) (more bool, err error) {
 	all, err := c.sockets()
 	if err != nil {
 		return false, err
@@ -72,8 +82,6 @@ func (c *cutter) round() (more bool, err error) {
 			listeners = append(listeners, s.local())
 		}
 	}
-	before := c.closed
-	c.closed = map[netip.AddrPort]bool{}
 	for _, s := range all {
 		at := s.local()
 		if slices.ContainsFunc(listeners, func(l netip.AddrPort) bool {
@@ -81,18 +89,27 @@ func (c *cutter) round() (more bool, err error) {
 		}) {
 			continue
 		}
-		c.closed[at] = true
-		if !before[at] {
+		if c.closed[at].IsZero() {
+			c.closed[at] = now
+		}
+		client := slices.Contains(c.clients, at.Port())
+		if client && !s.over(now.Sub(c.closed[at])) {
 			continue
 		}
 		switch failed := s.destroy(); {
-		case failed == nil:
+		case failed == nil && client:
 			c.cut++
-		case !errors.Is(failed, unix.ENOENT): // it has not ended by itself
+		case failed != nil && !errors.Is(failed, unix.ENOENT): // it has not ended by itself
 			err = failed
 		}
 	}
 	return len(all) > 0, err
+}
+
+// over reports whether a connection of a client has had its time, some time after its
+// listener was closed.
+func (s tcpSocket) over(closed time.Duration) bool {
+	return closed >= clientsTimeout || closed >= quietTime && s.quiet >= quietTime
 }
 
 // sockets returns the sockets that the process has at the ports.
@@ -104,7 +121,7 @@ func (c *cutter) sockets() (own []tcpSocket, err error) {
 	if c.ended() { // whose inodes these are is not known
 		return nil, os.ErrProcessDone
 	}
-	for _, port := range c.ports {
+	for _, port := range slices.Concat(c.clients, c.peers) {
 		for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 			list, err := tcpSockets(family, port)
 			if family == unix.AF_INET6 && errors.Is(err, unix.ENOENT) {

@@ -113,6 +113,148 @@ func TestClientsKeepNoProcess(t *testing.T) {
 	}
 }
 
+// hold takes a connection at an address for clients and one at an address for peers. On
+// SIGTERM it closes the clients' listener and waits until the client has gone, then it serves
+// the peer once, and does the same with that.
+func hold(addresses string) error {
+	stopping := make(chan os.Signal, 1)
+	signal.Notify(stopping, syscall.SIGTERM)
+	var listeners []net.Listener
+	var taken []net.Conn
+	for address := range strings.SplitSeq(addresses, ",") {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		fmt.Println("listens", address)
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		listeners, taken = append(listeners, l), append(taken, c)
+	}
+	fmt.Println("serves")
+	<-stopping
+	for i, c := range taken {
+		if i > 0 {
+			if _, err := c.Read(make([]byte, 1)); err != nil {
+				return fmt.Errorf("a request of the peer: %w", err)
+			}
+		}
+		_ = listeners[i].Close()
+		_, err := c.Read(make([]byte, 1))
+		fmt.Println("one has gone:", err)
+	}
+	return nil
+}
+
+// A process that waits for its peers, too, ends although they stay. None is cut off before
+// its listener is closed, and they are not told of as clients.
+func TestPeersKeepNoProcess(t *testing.T) {
+	t.Parallel()
+	mayDestroy(t)
+	addresses := []string{testport.Address(t), testport.Address(t)}
+	s, out := supervise(t, Options{StopTimeout: testwait.Limit})
+	cfg := does("hold:" + strings.Join(addresses, ","))
+	cfg.ClientPorts, cfg.PeerPorts = []uint16{portOf(t, addresses[0])}, []uint16{portOf(t, addresses[1])}
+	start(t, s, cfg)
+	var ends []net.Conn
+	for _, a := range addresses {
+		testwait.Until(t, "it listens", func() bool { return out.has("listens " + a) })
+		ends = append(ends, connect(t, a))
+	}
+	testwait.Until(t, "it serves", func() bool { return out.has("serves") })
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Stop(t.Context()) }()
+	awaitEnd(t, ends[0])
+	if _, err := ends[1].Write([]byte{0}); err != nil {
+		t.Error(err)
+	}
+	awaitEnd(t, ends[1])
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	if how := s.Status().LastExit; !strings.HasPrefix(how, "exit status 0") {
+		t.Errorf("it ended with %q", how)
+	}
+	if slices.ContainsFunc(out.all(), func(line string) bool { return strings.HasPrefix(line, "complaint") }) ||
+		!out.has("etcdadm: etcd waited for clients, whose connections were cut off: 1") {
+		t.Errorf("it said %q", out.all())
+	}
+}
+
+func portOf(t *testing.T, address string) uint16 {
+	t.Helper()
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Port()
+}
+
+// A client that is quiet has gone early; one over whose connection something goes has longer.
+func TestHowLongAClientStays(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	for _, tt := range []struct {
+		closed, quiet time.Duration
+		want          bool
+	}{
+		{0, hour, false},
+		{quietTime - 1, hour, false},
+		{quietTime, quietTime - 1, false},
+		{quietTime, quietTime, true},
+		{clientsTimeout - 1, 0, false},
+		{clientsTimeout, 0, true},
+	} {
+		if got := (tcpSocket{quiet: tt.quiet}).over(tt.closed); got != tt.want {
+			t.Errorf("its listener closed %s ago, quiet for %s: %t", tt.closed, tt.quiet, got)
+		}
+	}
+}
+
+// The kernel says how long a connection has been quiet.
+func TestQuietConnections(t *testing.T) {
+	t.Parallel()
+	client, server := connection(t, at("127.0.0.1", 0))
+	quiet := func() time.Duration {
+		list, err := tcpSockets(unix.AF_INET, addrPort(server.LocalAddr()).Port())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			if s.remote() == addrPort(client.LocalAddr()) {
+				return s.quiet
+			}
+		}
+		t.Fatalf("%v is not among %+v", server.LocalAddr(), list)
+		return 0
+	}
+	for name, write := range map[string]func() error{
+		"it receives": func() error {
+			if _, err := client.Write([]byte{1}); err != nil {
+				return err
+			}
+			_, err := io.ReadFull(server, make([]byte, 1))
+			return err
+		},
+		"it sends": func() error {
+			_, err := server.Write([]byte{1})
+			return err
+		},
+	} {
+		testwait.Until(t, "it is quiet", func() bool { return quiet() >= 2*quietTime })
+		begin := time.Now()
+		if err := write(); err != nil {
+			t.Fatal(err)
+		}
+		// The kernel counts in ticks.
+		if got, most := quiet(), time.Since(begin)+20*time.Millisecond; got > most {
+			t.Errorf("%s: it has been quiet for %s, at most for %s", name, got, most)
+		}
+	}
+}
+
 func TestClientsStayWhereTheRightToCutThemOffIsMissing(t *testing.T) {
 	t.Parallel()
 	mayDestroy(t)
@@ -128,7 +270,7 @@ func TestClientsStayWhereTheRightToCutThemOffIsMissing(t *testing.T) {
 			said <- err.Error()
 			return
 		}
-		said <- cutClients(t.Context(), self, []uint16{addrPort(server.LocalAddr()).Port()})
+		said <- cutOff(t.Context(), self, []uint16{addrPort(server.LocalAddr()).Port()}, nil)
 	}()
 	want := fmt.Sprintf("etcdadm: clients that etcd waits for are not cut off: end the connection from %s: %v",
 		client.LocalAddr(), unix.EPERM)

@@ -84,6 +84,10 @@ func childMain(words []string) {
 			if err := serve(arg); err != nil {
 				fmt.Println("complaint:", err)
 			}
+		case "hold": // on SIGTERM, as etcd, do not end before the clients and then the peers have
+			if err := hold(arg); err != nil {
+				fmt.Println("complaint:", err)
+			}
 		case "supervise": // be a daemon whose etcd is another child
 			s, err := New(context.Background(), Options{Dir: arg})
 			if err == nil {

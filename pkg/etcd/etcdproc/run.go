@@ -106,7 +106,7 @@ func (r *run) attend(ctx context.Context, c *child) (steady, stopped bool) {
 	}
 }
 
-// terminate asks the process to go, has its clients go, and makes it go if it does not.
+// terminate asks the process to go, has its clients and peers go, and makes it go if it does not.
 func (r *run) terminate(ctx context.Context, c *child) (how string) {
 	timeout := time.NewTimer(r.grace)
 	defer timeout.Stop()
@@ -115,7 +115,7 @@ func (r *run) terminate(ctx context.Context, c *child) (how string) {
 	// Signalling fails only where the process has just ended by itself.
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	clients := make(chan string, 1)
-	go func() { clients <- cutClients(ctx, c.cmd.Process, r.cfg.ClientPorts) }()
+	go func() { clients <- cutOff(ctx, c.cmd.Process, r.cfg.ClientPorts, r.cfg.PeerPorts) }()
 	select {
 	case how = <-c.exited:
 	case <-timeout.C:

@@ -72,10 +72,14 @@ type Config struct {
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
 	// ClientPorts are those at which the process takes clients. After SIGTERM, clients that
-	// are still connected a second after it has closed their listener are cut off, as it
-	// would wait for them; [Options.Log] is told how many. Two Configs that differ only in
-	// it are equal.
+	// are still connected when it has closed their listener are cut off, as it would wait
+	// for them: after 0.15 s if nothing goes over the connection, and after a second in any
+	// case. [Options.Log] is told how many.
 	ClientPorts []uint16
+	// PeerPorts are those at which it takes peers, which are cut off at once when their
+	// listener is closed, where there are ClientPorts. Two Configs that differ only in the
+	// ports are equal.
+	PeerPorts []uint16
 	// Before, if there is one, is called before each start of the process, which
 	// does not take place if it fails. What it returns is added to Env for this
 	// start, and takes the place of what is there by the same name. Two Configs
@@ -89,7 +93,8 @@ func (c Config) equal(d Config) bool {
 }
 
 func (c Config) clone() Config {
-	c.Args, c.Env, c.ClientPorts = slices.Clone(c.Args), slices.Clone(c.Env), slices.Clone(c.ClientPorts)
+	c.Args, c.Env = slices.Clone(c.Args), slices.Clone(c.Env)
+	c.ClientPorts, c.PeerPorts = slices.Clone(c.ClientPorts), slices.Clone(c.PeerPorts)
 	return c
 }
 
@@ -196,7 +201,7 @@ func (s *Supervisor) Stop(ctx context.Context) error {
 	return s.StopWithin(ctx, s.opts.StopTimeout)
 }
 
-// StopWithin is Stop with another time between SIGTERM and SIGKILL; in less than some 1.3 s
+// StopWithin is Stop with another time between SIGTERM and SIGKILL; in less than some 0.2 s
 // no client is cut off. What etcd has acknowledged is on the disk also where it is killed.
 // A Stop that is under way keeps its time.
 func (s *Supervisor) StopWithin(ctx context.Context, grace time.Duration) error {

@@ -368,7 +368,7 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	// What cannot be written down is found again after the next start.
 	_ = l.recordDifference(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
 	// The supervisor tells why it does not run.
-	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting)
+	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting, false)
 	return true
 }
 

@@ -192,12 +192,14 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 // rerun is run for who settles a change of version.
 func (l *Local) rerun(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
 	l.comparer.end(ctx)
-	err := l.spawn(ctx, s, initial)
+	err := l.spawn(ctx, s, initial, false)
 	l.compareAlways(ctx)
 	return err
 }
 
-func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
+// spawn starts the process, unless another machine runs the member: of one that has run here
+// until now, that is not asked.
+func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State, ran bool) error {
 	if err := l.tooOld(s, s.Assigned.Version); err != nil {
 		return err
 	}
@@ -205,8 +207,10 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
-	if err := l.twin(ctx, s); err != nil {
-		return err
+	if !ran {
+		if err := l.twin(ctx, s); err != nil {
+			return err
+		}
 	}
 	if l.o.Names != nil {
 		l.o.Names()
@@ -273,7 +277,8 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 		return etcdproc.Config{}, err
 	}
 	return etcdproc.Config{
-		Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir, ClientPorts: etcdconf.ClientPorts(env),
+		Path: bin.Etcd, Env: env, WorkDir: l.o.DataDir,
+		ClientPorts: etcdconf.ClientPorts(env), PeerPorts: etcdconf.PeerPorts(env),
 		Before: l.before(bin.Etcd, compared),
 	}, nil
 }

@@ -89,13 +89,16 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 	s = l.o.State.State()
 	l.changes.end(ctx)
 	l.comparer.end(ctx)
+	ran := l.o.Proc.Status().State == cluster.ProcessRunning
 	if err := l.o.Proc.StopWithin(ctx, stopTimeout); err != nil {
 		l.watchChange(ctx, s) // it goes on when the process has ended
 		return err
 	}
 	crashpoint.Hit("member-change-version.before-spawn")
 	// What keeps the new version from starting is found, and told, by who settles it.
-	_ = l.run(ctx, s, etcdconf.StateExisting)
+	_ = l.spawn(ctx, s, etcdconf.StateExisting, ran)
+	l.compareAlways(ctx)
+	l.watchChange(ctx, s)
 	crashpoint.Hit("member-change-version.after-spawn")
 	return nil
 }

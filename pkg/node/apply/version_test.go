@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,37 @@ func TestAVersionThatDiesIsTakenBack(t *testing.T) {
 	if n := h.observe(); n.Assigned.Version != writes || !n.Change.Back || h.o.Proc.Status().Since != since {
 		t.Errorf("after an order that was given again: assigned %+v, change %+v", n.Assigned, n.Change)
 	}
+}
+
+// The member has run here until it was stopped for its new version: nobody is asked whether it
+// runs on another machine, as at other starts, while clients wait. Here one would say so.
+func TestAChangeOfVersionDoesNotWaitForOthers(t *testing.T) {
+	t.Parallel()
+	h := known(t)
+	hears := peerOf{at: h.o.URLs.Peer[0], grows: 1 << 30}.serve(t, 2)
+	if err := h.state.Update(func(s *nodestate.State) error {
+		s.MemberID = 7
+		s.Voters = []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}, hears}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	op := change(newer)
+	op.ExpectMemberID = 7
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- h.Do(ctx, plan.Order{Operation: op}, nil) }()
+	testwait.Until(h.t, "the new version runs", func() bool {
+		select {
+		case err := <-done:
+			t.Fatalf("the order ended: %v", err)
+		default:
+		}
+		n := h.observe()
+		return n.Process.State == cluster.ProcessRunning && n.Process.Version == newer
+	})
+	end()
+	<-done
 }
 
 // A version that never serves is taken back when its time is over.
