@@ -4,10 +4,12 @@ package kind
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,15 +203,42 @@ func (s *byHand) machineIsReplaced(t *testing.T, w *Writer) {
 	w.check(t, 0, 0)
 }
 
-// versionIsChanged takes the members to the next minor version, one after the other.
+// versionIsChanged takes the members to the next minor version, by the lines that etcdadm prints,
+// each on its machine.
 func (s *byHand) versionIsChanged(t *testing.T, w *Writer) {
 	s.version = newEtcd
 	w.during(t, "etcd is upgraded from "+oldEtcd+" to "+newEtcd, func() {
-		for _, m := range s.machines {
-			s.etcdadm(t, m, "join "+endpoints(t, s.others(m)...)+" --version="+newEtcd)
+		lines := s.planned(t)
+		if len(lines) < len(s.machines) {
+			t.Fatalf("the plan has %d lines", len(lines))
+		}
+		for _, l := range lines {
+			m := machine(l.On)
+			if !slices.Contains(s.machines, m) {
+				t.Fatalf("%q is for %s", l.Line, m)
+			}
+			t.Logf("on %s: %s", m, l.Line)
+			m.must(t, hand+l.Line+" 2>&1")
+		}
+		if more := s.planned(t); len(more) > 0 {
+			t.Errorf("there is more to do: %v", more)
 		}
 		s.healthy(t)
 	})
+}
+
+// A plannedLine is a line of etcdadm upgrade plan, and the member that it is for.
+type plannedLine struct{ On, Line string }
+
+// planned returns the plan to the version of the story.
+func (s *byHand) planned(t *testing.T) []plannedLine {
+	t.Helper()
+	var plan struct{ Steps []plannedLine }
+	out := s.machines[0].must(t, hand+"etcdadm upgrade plan -o json --to="+s.version)
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	return plan.Steps
 }
 
 // snapshotIsRestored takes etcd back to a snapshot, as after the loss of all members.

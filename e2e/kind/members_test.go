@@ -5,17 +5,20 @@ package kind
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// machineIsReplaced deletes a control plane with its disk, and makes another one of its name.
+// machineIsReplaced deletes a control plane with its disk, and makes another one of its name. The
+// API servers that stay fail no write, but those that the machine's etcd had as the leader.
 func (s *managed) machineIsReplaced(t *testing.T, w *Writer) {
 	lost := s.machines[2]
-	w.during(t, "a machine is replaced", func() {
+	failed := w.during(t, "a machine is replaced", func() {
 		lost.replace(t)
 		if err := w.api.do(t.Context(), http.MethodDelete, "/api/v1/nodes/"+string(lost), nil, nil); err != nil {
 			t.Fatal(err)
@@ -26,7 +29,29 @@ func (s *managed) machineIsReplaced(t *testing.T, w *Writer) {
 			s.voters(t, e, oldEtcd)
 		}
 	})
+	for _, f := range failed {
+		if !withItsMachine(f.err) {
+			t.Errorf("an API server that stays failed a write: %v", f.err)
+		}
+	}
 	w.check(t, 0, 0)
+}
+
+// withItsMachine reports whether a write failed since the machine that had it was lost: its API
+// server never answered; or etcd, whose leader was on that machine, has told another API server
+// after 7 s that the write may be lost, or at once that there is no leader to take it.
+func withItsMachine(err error) bool {
+	var answer *statusError
+	if errors.As(err, &answer) {
+		return strings.Contains(answer.text, "etcdserver: request timed out, possibly due to ") ||
+			strings.Contains(answer.text, "raft proposal dropped")
+	}
+	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
 }
 
 // machineRestarts cuts a control plane off from its power, and starts it again.

@@ -130,8 +130,9 @@ func (w *Writer) more(t *testing.T, n int) {
 	})
 }
 
-// during does something while the writer writes, and prints what the writer saw of it.
-func (w *Writer) during(t *testing.T, what string, do func()) {
+// during does something while the writer writes, and prints what the writer saw of it. It returns
+// which writes failed.
+func (w *Writer) during(t *testing.T, what string, do func()) []failure {
 	t.Helper()
 	w.mu.Lock()
 	acked, failed := len(w.acked), len(w.failed)
@@ -147,6 +148,7 @@ func (w *Writer) during(t *testing.T, what string, do func()) {
 	for _, f := range w.failed[failed:min(len(w.failed), failed+5)] {
 		t.Logf("  failed after %.1f s: %v", f.at.Sub(start).Seconds(), f.err)
 	}
+	return slices.Clone(w.failed[failed:])
 }
 
 // present returns the numbers of the ConfigMaps that are there.
