@@ -13,10 +13,13 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func TestTheClientsOfItsEnvironmentAreCutOff(t *testing.T) {
-	env := []string{"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379,https://127.0.0.1:4001"}
-	if got := (options{}).command(env, "@a").ClientPorts; !slices.Equal(got, []uint16{2379, 4001}) {
-		t.Errorf("those of the ports %v", got)
+func TestClientsAndPeersOfItsEnvironmentAreCutOff(t *testing.T) {
+	env := []string{
+		"ETCD_LISTEN_CLIENT_URLS=https://10.0.0.1:2379,https://127.0.0.1:4001", "ETCD_LISTEN_PEER_URLS=https://10.0.0.1:2380",
+	}
+	got := (options{}).command(env, "@a")
+	if !slices.Equal(got.ClientPorts, []uint16{2379, 4001}) || !slices.Equal(got.PeerPorts, []uint16{2380}) {
+		t.Errorf("those of the ports %v, and of peers %v", got.ClientPorts, got.PeerPorts)
 	}
 }
 

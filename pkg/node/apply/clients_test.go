@@ -16,4 +16,7 @@ func (h *host) endsClientsOf(port uint16) {
 	if !slices.Equal(cfg.ClientPorts, []uint16{port}) {
 		h.t.Errorf("clients of the ports %v are cut off, want %d", cfg.ClientPorts, port)
 	}
+	if peers := etcdconf.PeerPorts(cfg.Env); len(peers) == 0 || !slices.Equal(cfg.PeerPorts, peers) {
+		h.t.Errorf("peers of the ports %v are cut off, want %v", cfg.PeerPorts, peers)
+	}
 }
