@@ -46,7 +46,10 @@ func secureEtcd(t testing.TB, version string) (Config, clientv3.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Path: bin.Etcd, Env: env, ClientPorts: etcdconf.ClientPorts(env), PeerPorts: etcdconf.PeerPorts(env)}, clientv3.Config{
+	cfg := Config{
+		Path: bin.Etcd, Env: env, ClientPorts: etcdconf.ClientPorts(env), PeerPorts: etcdconf.PeerPorts(env),
+	}
+	return cfg, clientv3.Config{
 		Endpoints: []string{client},
 		TLS:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: ca.Pool(), Certificates: []tls.Certificate{leaf.TLS()}},
 	}
