@@ -18,26 +18,24 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// How long clients stay connected after etcd has closed the listener that took them. etcd
-// waits 7 s for them (embed.Etcd.Close and its request timeout); those that watch have one
-// until they are told.
 const (
-	// quietTime is for connections over which nothing goes: what etcd has taken it has
-	// answered.
-	quietTime = 150 * time.Millisecond
-	// clientsTimeout is for those over which something does.
-	clientsTimeout = time.Second
+	// clientsTimeout is how long clients stay connected after etcd has closed the listener
+	// that took them. etcd waits 7 s for them (embed.Etcd.Close and its request timeout);
+	// those that watch have one until they are told. It answers most of what it has taken
+	// within milliseconds.
+	clientsTimeout = 150 * time.Millisecond
 	// cutInterval is how often it is looked for them.
 	cutInterval = 50 * time.Millisecond
+	// cutDelay is how long the last look is waited for when the process has ended.
+	cutDelay = time.Second
 )
 
 // cutOff looks every cutInterval whether the process still has connections that it has
 // accepted at one of the ports and whose listener it has closed, and ends them: those of
 // peers at once, as etcd closes their listener when its Raft has ended, those of clients
-// when they are quiet, or clientsTimeout has passed. To their clients it is as if the
-// machine had failed, so that they connect to another member. It does so until ctx ends or
-// the process has no such socket left, and returns what is to be said of the clients. Where
-// it fails, it does not try again.
+// after clientsTimeout. To their clients it is as if the machine had failed, so that they
+// connect to another member. It does so until ctx ends or the process has no such socket
+// left, and returns what is to be said of the clients. Where it fails, it does not try again.
 func cutOff(ctx context.Context, process *os.Process, clients, peers []uint16) string {
 	if len(clients) == 0 {
 		return ""
@@ -93,7 +91,7 @@ func (c *cutter) round(now time.Time) (more bool, err error) {
 			c.closed[at] = now
 		}
 		client := slices.Contains(c.clients, at.Port())
-		if client && !s.over(now.Sub(c.closed[at])) {
+		if client && now.Sub(c.closed[at]) < clientsTimeout {
 			continue
 		}
 		switch failed := s.destroy(); {
@@ -104,12 +102,6 @@ func (c *cutter) round(now time.Time) (more bool, err error) {
 		}
 	}
 	return len(all) > 0, err
-}
-
-// over reports whether a connection of a client has had its time, some time after its
-// listener was closed.
-func (s tcpSocket) over(closed time.Duration) bool {
-	return closed >= clientsTimeout || closed >= quietTime && s.quiet >= quietTime
 }
 
 // sockets returns the sockets that the process has at the ports.

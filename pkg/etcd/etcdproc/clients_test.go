@@ -192,69 +192,6 @@ func portOf(t *testing.T, address string) uint16 {
 	return a.Port()
 }
 
-// A client that is quiet has gone early; one over whose connection something goes has longer.
-func TestHowLongAClientStays(t *testing.T) {
-	t.Parallel()
-	const hour = time.Hour
-	for _, tt := range []struct {
-		closed, quiet time.Duration
-		want          bool
-	}{
-		{0, hour, false},
-		{quietTime - 1, hour, false},
-		{quietTime, quietTime - 1, false},
-		{quietTime, quietTime, true},
-		{clientsTimeout - 1, 0, false},
-		{clientsTimeout, 0, true},
-	} {
-		if got := (tcpSocket{quiet: tt.quiet}).over(tt.closed); got != tt.want {
-			t.Errorf("its listener closed %s ago, quiet for %s: %t", tt.closed, tt.quiet, got)
-		}
-	}
-}
-
-// The kernel says how long a connection has been quiet.
-func TestQuietConnections(t *testing.T) {
-	t.Parallel()
-	client, server := connection(t, at("127.0.0.1", 0))
-	quiet := func() time.Duration {
-		list, err := tcpSockets(unix.AF_INET, addrPort(server.LocalAddr()).Port())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range list {
-			if s.remote() == addrPort(client.LocalAddr()) {
-				return s.quiet
-			}
-		}
-		t.Fatalf("%v is not among %+v", server.LocalAddr(), list)
-		return 0
-	}
-	for name, write := range map[string]func() error{
-		"it receives": func() error {
-			if _, err := client.Write([]byte{1}); err != nil {
-				return err
-			}
-			_, err := io.ReadFull(server, make([]byte, 1))
-			return err
-		},
-		"it sends": func() error {
-			_, err := server.Write([]byte{1})
-			return err
-		},
-	} {
-		testwait.Until(t, "it is quiet", func() bool { return quiet() >= 2*quietTime })
-		begin := time.Now()
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
-		// The kernel counts in ticks.
-		if got, most := quiet(), time.Since(begin)+20*time.Millisecond; got > most {
-			t.Errorf("%s: it has been quiet for %s, at most for %s", name, got, most)
-		}
-	}
-}
-
 func TestClientsStayWhereTheRightToCutThemOffIsMissing(t *testing.T) {
 	t.Parallel()
 	mayDestroy(t)

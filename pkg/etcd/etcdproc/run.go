@@ -129,7 +129,7 @@ func (r *run) terminate(ctx context.Context, c *child) (how string) {
 		if text != "" {
 			r.s.opts.Log(text)
 		}
-	case <-time.After(clientsTimeout): // the kernel does not answer
+	case <-time.After(cutDelay): // the kernel does not answer
 	}
 	return how
 }

@@ -72,9 +72,8 @@ type Config struct {
 	// WorkDir is its working directory, by default that of the daemon.
 	WorkDir string
 	// ClientPorts are those at which the process takes clients. After SIGTERM, clients that
-	// are still connected when it has closed their listener are cut off, as it would wait
-	// for them: after 0.15 s if nothing goes over the connection, and after a second in any
-	// case. [Options.Log] is told how many.
+	// are still connected 0.15 s after it has closed their listener are cut off, as it would
+	// wait for them; [Options.Log] is told how many.
 	ClientPorts []uint16
 	// PeerPorts are those at which it takes peers, which are cut off at once when their
 	// listener is closed, where there are ClientPorts. Two Configs that differ only in the

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
-	"unsafe"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -17,9 +15,6 @@ import (
 const socketStates = 1<<unix.BPF_TCP_LISTEN | 1<<unix.BPF_TCP_ESTABLISHED | 1<<unix.BPF_TCP_CLOSE_WAIT |
 	1<<unix.BPF_TCP_FIN_WAIT1 | 1<<unix.BPF_TCP_FIN_WAIT2
 
-// diagInfo is INET_DIAG_INFO (linux/inet_diag.h), by which a socket's tcp_info is asked for.
-const diagInfo = 2
-
 // A tcpSocket is one socket as the kernel names it.
 type tcpSocket struct {
 	family, state uint8
@@ -27,8 +22,6 @@ type tcpSocket struct {
 	// end and the other one, the interface, and a cookie.
 	id    [48]byte
 	inode uint32
-	// quiet is how long nothing has been sent or received, zero if that is not known.
-	quiet time.Duration
 }
 
 // tcpSockets returns the sockets of all processes at a port.
@@ -47,23 +40,9 @@ func tcpSockets(family uint8, port uint16) (list []tcpSocket, err error) {
 		}
 		list = append(list, tcpSocket{
 			family: m[0], state: m[1], id: [48]byte(m[4:52]), inode: binary.NativeEndian.Uint32(m[68:72]),
-			quiet: quietFor(m[72:]),
 		})
 	}
 	return list, nil
-}
-
-// quietFor returns for how long a connection has been quiet, by the attributes of an
-// inet_diag_msg, of which one is a tcp_info (linux/tcp.h).
-func quietFor(attributes []byte) time.Duration {
-	list, err := nl.ParseRouteAttrAsMap(attributes)
-	info := list[diagInfo].Value
-	const sent, received = unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent), unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv)
-	if err != nil || len(info) < int(received)+4 {
-		return 0
-	}
-	ms := min(binary.NativeEndian.Uint32(info[sent:]), binary.NativeEndian.Uint32(info[received:]))
-	return time.Duration(ms) * time.Millisecond
 }
 
 // local is the address of this end.
@@ -101,7 +80,7 @@ func (r diagRequest) Len() int { return 8 + len(r.id) }
 
 // Serialize returns it.
 func (r diagRequest) Serialize() []byte {
-	b := []byte{r.family, unix.IPPROTO_TCP, 1 << (diagInfo - 1), 0}
+	b := []byte{r.family, unix.IPPROTO_TCP, 0, 0}
 	b = binary.NativeEndian.AppendUint32(b, socketStates)
 	return append(b, r.id[:]...)
 }
