@@ -26,7 +26,7 @@ const (
 	clientsTimeout = 150 * time.Millisecond
 	// cutInterval is how often it is looked for them.
 	cutInterval = 50 * time.Millisecond
-	// cutDelay is how long the last look is waited for when the process has ended.
+	// cutDelay is how long its end is waited for when the process has ended.
 	cutDelay = time.Second
 )
 
