@@ -111,7 +111,7 @@ func (l kopsLine) urls(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 		!slices.Equal(got[0].ClientURLs, []string{client}) {
 		t.Errorf("etcd has %v, want %s and %s", got, peer, client)
 	}
-	pairs, err := filepath.Glob(m.Seen("/rootfs/mnt/master-vol-*/pki/*/*/*.crt"))
+	pairs, err := filepath.Glob(m.Seen("/rootfs/mnt/*/pki/*/*/*.crt"))
 	if err != nil || len(pairs) != 4 {
 		t.Fatalf("the certificates are %v, %v", pairs, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +51,7 @@ func (b *bench) bareOf(t harness.T, version string) *bare {
 		f.addresses[name] = fmt.Sprintf("%s%d", block, 2+i)
 		// The kernel calls from 127.0.0.1 to all of 127.0.0.0/8, and etcd looks
 		// for the caller's address in its certificate.
-		addresses := []net.IP{net.ParseIP(f.addresses[name]), net.IPv4(127, 0, 0, 1)}
+		addresses := []string{f.addresses[name], "127.0.0.1"}
 		for _, ca := range []string{harness.PeersCA, harness.ClientsCA} {
 			_, err := pki.CAs[ca].Issue(dir, name+"-"+ca, addresses...)
 			must(t, err)

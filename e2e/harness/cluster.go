@@ -61,7 +61,7 @@ type Cluster struct {
 	watchers []*Watcher
 	disks    []*Disk
 	machines []*Machine
-	clouds   []*EC2
+	clouds   []interface{ close() }
 	closed   bool
 }
 

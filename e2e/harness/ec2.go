@@ -1,16 +1,12 @@
 package harness
 
 import (
-	"context"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -26,24 +22,13 @@ const ec2Region, ec2Zone = "us-test-1", "us-test-1a"
 // machine about itself. It knows what kops grants to machines and nothing else.
 type EC2 struct {
 	c       *Cluster
-	servers []*http.Server
+	servers servers
 
 	mu       sync.Mutex
 	volumes  []*Volume
 	machines []*Machine
 	replaced map[*Machine]int // how often
 	wrong    []error          // what is to fail the test: answers are given beside it
-}
-
-// A Volume is a disk of an [EC2]: a loop device.
-type Volume struct {
-	ID   string
-	Tags map[string]string
-
-	ec2        *EC2
-	file, loop string
-	open       *os.File // the loop device, which the kernel frees when nobody has it open any more
-	at         string   // the instance that it is attached to
 }
 
 // NewEC2 returns one without volumes.
@@ -59,41 +44,23 @@ func (e *EC2) Volume(kubernetes, etcd, member string, mib int64) *Volume {
 	e.c.t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	v := &Volume{ec2: e, ID: fmt.Sprintf("vol-%017x", len(e.volumes)+1), Tags: map[string]string{
+	v := e.c.volume(fmt.Sprintf("vol-%017x", len(e.volumes)+1), mib)
+	v.mount, v.link = "master-"+v.ID, "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_"+strings.ReplaceAll(v.ID, "-", "")
+	v.ec2, v.Tags = e, map[string]string{
 		"Name":                                member + ".etcd-" + etcd + "." + kubernetes,
 		"k8s.io/etcd/" + etcd:                 member + "/a,b,c",
 		"KubernetesCluster":                   kubernetes,
 		"k8s.io/role/master":                  "1",
 		"k8s.io/role/control-plane":           "1",
 		"kubernetes.io/cluster/" + kubernetes: "owned",
-	}}
-	v.file = filepath.Join(e.c.Dir, v.ID)
-	e.c.must(os.WriteFile(v.file, nil, 0o600), "make a volume")
-	e.c.must(os.Truncate(v.file, mib<<20), "make a volume")
-	out, err := exec.Command("losetup", "--show", "-f", v.file).CombinedOutput()
-	e.c.must(err, "make a loop device: "+string(out))
-	v.loop = strings.TrimSpace(string(out))
-	v.open, err = os.Open(v.loop)
-	e.c.must(err, "open a loop device")
-	e.c.must(run("losetup", "-d", v.loop), "have the kernel free a loop device")
+	}
+	v.attached = func(m *Machine) bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return v.at == e.instanceOf(m)
+	}
 	e.volumes = append(e.volumes, v)
 	return v
-}
-
-func (v *Volume) release() {
-	if err := v.open.Close(); err != nil {
-		v.ec2.c.t.Errorf("%v", err)
-	}
-}
-
-func (v *Volume) link() string {
-	return "nvme-Amazon_Elastic_Block_Store_" + strings.ReplaceAll(v.ID, "-", "")
-}
-
-func (v *Volume) attached(m *Machine) bool {
-	v.ec2.mu.Lock()
-	defer v.ec2.mu.Unlock()
-	return v.at == v.ec2.instanceOf(m)
 }
 
 // Serve answers a machine, and returns the variables of its pod.
@@ -119,9 +86,6 @@ func (e *EC2) replace(m *Machine, moved func()) {
 // serve answers in the network that the machine has now.
 func (e *EC2) serve(m *Machine) {
 	e.c.t.Helper()
-	e.c.must(ip("-n "+m.space.name+" addr add "+metadataAddress+"/32 dev lo"), "give metadata an address")
-	l, err := m.space.listen(metadataAddress + ":80")
-	e.c.must(err, "serve metadata")
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /ec2", func(w http.ResponseWriter, r *http.Request) { e.api(m, w, r) })
 	mux.HandleFunc("PUT /latest/api/token", func(w http.ResponseWriter, _ *http.Request) {
@@ -129,20 +93,12 @@ func (e *EC2) serve(m *Machine) {
 		fmt.Fprint(w, "token")
 	})
 	mux.HandleFunc("GET /latest/", func(w http.ResponseWriter, r *http.Request) { e.metadata(m, w, r) })
-	s := &http.Server{Handler: mux}
-	e.servers = append(e.servers, s)
-	go func() { _ = s.Serve(l) }() // it ends with close
+	e.servers.serve(m, metadataAddress, mux, nil)
 }
 
 // close comes when no daemon runs any more, and waits for what is being answered.
 func (e *EC2) close() {
-	ctx, cancel := context.WithTimeout(e.c.ctx, stopTime)
-	defer cancel()
-	for _, s := range e.servers {
-		if err := s.Shutdown(ctx); err != nil {
-			e.c.t.Errorf("end a cloud: %v", err)
-		}
-	}
+	e.servers.shut(e.c)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, err := range e.wrong {

@@ -59,12 +59,12 @@ var podScript string
 func (c *Cluster) NewMachine(n *Node, v *Volume) *Machine {
 	c.t.Helper()
 	m := &Machine{Node: n, Volume: v, dir: filepath.Join(c.Dir, "machine-"+n.Name), ImageVolumes: map[string]string{}}
-	for _, dir := range []string{"mnt", "opt", "dev", "pki", "log", "container"} {
+	for _, dir := range []string{"mnt", "opt", "dev", "pki", "log", "container", "certs"} {
 		c.must(os.MkdirAll(filepath.Join(m.dir, dir), 0o755), "make a machine")
 	}
 	c.machines = append(c.machines, m)
 	if v != nil {
-		m.dataDir = func() string { return m.Seen("/rootfs/mnt/master-" + v.ID) }
+		m.dataDir = func() string { return m.Seen("/rootfs/mnt/" + v.mount) }
 	}
 	m.equip()
 	m.Boot()
@@ -191,7 +191,7 @@ func (m *Machine) plug() error {
 	if m.host == nil {
 		return nil
 	}
-	argv, err := m.inside("ln", "-sfn", m.Volume.loop, "/dev/disk/by-id/"+m.Volume.link())
+	argv, err := m.inside("sh", "-ec", `mkdir -p "${2%/*}" && ln -sfn "$1" "$2"`, "plug", m.Volume.loop, m.Volume.link)
 	if err != nil {
 		return err
 	}
@@ -296,6 +296,6 @@ func (m *Machine) Others() int { return len(below(m.host.Process.Pid)) - 1 }
 func (m *Machine) close() {
 	m.halt()
 	if m.Volume != nil {
-		m.Volume.release()
+		m.Volume.release(m.c)
 	}
 }

@@ -114,6 +114,9 @@ func (n *Net) add() *space {
 	return s
 }
 
+// Free returns an address that no node has.
+func (n *Net) Free() string { return n.prefix + "250" }
+
 // Cut moves the nodes to the second bridge and all others to the first.
 func (n *Net) Cut(nodes ...*Node) {
 	n.t.Helper()

@@ -69,21 +69,28 @@ func serial() *big.Int {
 // Write puts the CA's certificate and key into dir, as name.crt and name.key.
 func (ca CA) Write(dir, name string) error { return writePair(dir, name, ca.Cert.Raw, ca.Key) }
 
-// Issue issues a certificate for a client, and for a server at the addresses
+// Issue issues a certificate for a client, and for a server with these hosts
 // if there are any, and puts it into dir, as name.crt and name.key.
-func (ca CA) Issue(dir, name string, addresses ...net.IP) (tls.Certificate, error) {
+func (ca CA) Issue(dir, name string, hosts ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: name}, IPAddresses: addresses,
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: name},
 		NotBefore: ca.Cert.NotBefore, NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
-	if len(addresses) > 0 {
+	if len(hosts) > 0 {
 		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	for _, host := range hosts {
+		if a := net.ParseIP(host); a != nil {
+			template.IPAddresses = append(template.IPAddresses, a)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.Cert, key.Public(), ca.Key)
 	if err != nil {

@@ -18,6 +18,7 @@ mount --bind /run run
 mount --bind "$dir/pki" etc/kubernetes/pki/etcd-manager
 touch etc/hosts var/log/etcd.log
 mount --bind "$dir/hosts" etc/hosts
+mount --bind "$dir/certs" etc/ssl/certs
 mount --bind "$dir/log/etcd.log" var/log/etcd.log
 touch ko-app/etcd-manager
 mount --bind "$daemon" ko-app/etcd-manager

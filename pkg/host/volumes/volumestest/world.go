@@ -11,6 +11,11 @@ import (
 	"time"
 )
 
+// A T is who a fake server tells what is wrong.
+type T interface {
+	Errorf(format string, args ...any)
+}
+
 // A Disk is a volume of the world.
 type Disk struct {
 	ID, Name, Zone string
@@ -47,6 +52,8 @@ type World struct {
 	Slow time.Duration
 	// BeforeAttach is called before a disk is attached to Self.
 	BeforeAttach func(d *Disk)
+	// AfterAttach is called when a disk has been attached.
+	AfterAttach func(d Disk)
 	// Lost is how many of the next attachments are made without an answer.
 	Lost int
 
@@ -166,6 +173,9 @@ func (w *World) Attach(id, machine, device string) error {
 	}
 	d.Machine, d.Device = machine, device
 	w.attached++
+	if w.AfterAttach != nil {
+		w.AfterAttach(*d)
+	}
 	if w.Lost > 0 {
 		w.Lost--
 		return ErrLost
@@ -185,6 +195,14 @@ func Cut[T any](w *World, list []T, at int) ([]T, int) {
 		return list[min(at, len(list)):], 0
 	}
 	return list[at : at+w.Page], at + w.Page
+}
+
+// Base is where a server was asked, with its scheme.
+func Base(r *http.Request) string {
+	if r.TLS != nil {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 // Break ends a connection without an answer.

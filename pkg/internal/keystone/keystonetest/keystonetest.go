@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 )
 
 // What this Keystone knows. The password has what a file does not escape.
@@ -22,7 +21,10 @@ const (
 
 // A Server is the service, and asks for a token on behalf of the others.
 type Server struct {
-	T *testing.T
+	// T is told what nobody should ask.
+	T interface {
+		Errorf(format string, args ...any)
+	}
 	// Services are the paths of the other services by their type, as block-storage.
 	Services map[string]string
 	// Busy says that a call is refused as one too many; nil for never.
@@ -134,16 +136,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.lock.Unlock()
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(object{"token": object{
-		"methods": []string{"password"}, "catalog": s.catalog(r.Host), "expires_at": "2099-01-01T00:00:00.000000Z",
+		"methods": []string{"password"}, "catalog": s.catalog(r), "expires_at": "2099-01-01T00:00:00.000000Z",
 		"project": object{"id": Project, "name": "project", "domain": object{"id": "default", "name": "Default"}},
 	}})
 }
 
 // catalog lists the services, each in two regions and at two interfaces: one of these is right.
-func (s *Server) catalog(host string) []any {
+func (s *Server) catalog(r *http.Request) []any {
 	var catalog []any
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
 	for kind, path := range s.Services {
-		at := "http://" + host + path
+		at := scheme + "://" + r.Host + path
 		catalog = append(catalog, object{"type": kind, "name": kind, "endpoints": []any{
 			object{"interface": "public", "region": "region-0", "region_id": "region-0", "url": "http://127.0.0.1:1/v2.1"},
 			object{"interface": "internal", "region": Region, "region_id": Region, "url": "http://127.0.0.1:1/v2.1"},

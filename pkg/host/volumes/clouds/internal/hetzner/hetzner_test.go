@@ -1,214 +1,48 @@
 package hetzner
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
-	"github.com/hetznercloud/hcloud-go/v2/hcloud/schema"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/hetznerfake"
 )
 
-// A fake is the API of Hetzner and the metadata of one machine.
-type fake struct {
-	t *testing.T
-	w *volumestest.World
-
-	lock sync.Mutex
-	// actions have the error of each, "" for success.
-	actions []string
-}
-
-func (f *fake) serve(t *testing.T) *provider {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metadata/instance-id", func(w http.ResponseWriter, _ *http.Request) {
-		if !f.w.Metadata() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, f.w.Self.ID)
-	})
-	for pattern, h := range map[string]http.HandlerFunc{
-		"GET /v1/volumes":                      f.volumes,
-		"POST /v1/volumes/{id}/actions/attach": f.attach,
-		"GET /v1/actions/{id}":                 f.action,
-		"GET /v1/servers":                      f.servers,
-		"GET /v1/servers/{id}":                 f.server,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer token" {
-				f.t.Errorf("%s %s without the token", r.Method, r.URL)
-			}
-			w.Header().Set("Content-Type", "application/json")
-			if !f.w.Call() {
-				refuse(w, http.StatusTooManyRequests, "rate_limit_exceeded")
-				return
-			}
-			h(w, r)
-		})
-	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.t.Errorf("a call that is not expected: %s %s", r.Method, r.URL)
-	})
-	s := httptest.NewServer(mux)
+// serve returns the provider of what a fake serves.
+func serve(t *testing.T, f *hetznerfake.Fake) *provider {
+	s := httptest.NewServer(f.Handler())
 	t.Cleanup(s.Close)
-	o := volumestest.KopsOptions("hetzner")
-	return open(o, s.URL+"/metadata", s.Client(), hcloud.WithToken("token"), hcloud.WithEndpoint(s.URL+"/v1"))
-}
-
-func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }
-
-func refuse(w http.ResponseWriter, status int, code string) {
-	w.WriteHeader(status)
-	send(w, schema.ErrorResponse{Error: schema.Error{Code: code, Message: code}})
-}
-
-func number(id string) int64 {
-	n, _ := strconv.ParseInt(id, 10, 64)
-	return n
-}
-
-func (f *fake) volumes(w http.ResponseWriter, r *http.Request) {
-	found := f.w.List(func(d volumestest.Disk) bool {
-		for _, s := range strings.Split(r.URL.Query().Get("label_selector"), ",") {
-			key, value, _ := strings.Cut(s, "=")
-			if d.Tags[key] != value {
-				return false
-			}
-		}
-		return true
-	})
-	page := max(int(number(r.URL.Query().Get("page"))), 1)
-	list, next := volumestest.Cut(f.w, found, (page-1)*f.w.Page)
-	var answer struct {
-		schema.VolumeListResponse
-		schema.MetaResponse
-	}
-	answer.Meta.Pagination = &schema.MetaPagination{Page: page}
-	if next > 0 {
-		answer.Meta.Pagination.NextPage = page + 1
-	}
-	for _, d := range list {
-		v := schema.Volume{ID: number(d.ID), Labels: d.Tags, Location: schema.Location{Name: d.Zone}}
-		if d.Machine != "" {
-			id := number(d.Machine)
-			v.Server = &id
-		}
-		answer.Volumes = append(answer.Volumes, v)
-	}
-	send(w, answer)
-}
-
-func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
-	var in schema.VolumeActionAttachVolumeRequest
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Server != number(f.w.Self.ID) {
-		f.t.Errorf("attach %+v, %v", in, err)
-	}
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	switch err := f.w.Attach(r.PathValue("id"), f.w.Self.ID, ""); {
-	case errors.Is(err, volumestest.ErrLost):
-		volumestest.Break()
-	case err != nil && len(f.actions) == 0:
-		refuse(w, http.StatusUnprocessableEntity, "volume_already_attached")
-		return
-	case err != nil:
-		f.actions = append(f.actions, "action_failed")
-	default:
-		f.actions = append(f.actions, "")
-	}
-	w.WriteHeader(http.StatusCreated)
-	send(w, schema.VolumeActionAttachVolumeResponse{
-		Action: schema.Action{ID: int64(len(f.actions)), Status: "running"},
-	})
-}
-
-func (f *fake) action(w http.ResponseWriter, r *http.Request) {
-	f.lock.Lock()
-	defer f.lock.Unlock()
-	a := schema.Action{ID: number(r.PathValue("id")), Status: "success"}
-	if code := f.actions[a.ID-1]; code != "" {
-		a.Status, a.Error = "error", &schema.ActionError{Code: code, Message: code}
-	}
-	send(w, schema.ActionGetResponse{Action: a})
-}
-
-func serverOf(m *volumestest.Machine) schema.Server {
-	s := schema.Server{ID: number(m.ID), Name: m.Name, Location: schema.Location{Name: m.Zone}}
-	for _, a := range m.Addresses {
-		s.PrivateNet = append(s.PrivateNet, schema.ServerPrivateNet{Network: 1, IP: a})
-	}
-	return s
-}
-
-func (f *fake) servers(w http.ResponseWriter, _ *http.Request) {
-	var answer schema.ServerListResponse
-	for _, m := range f.w.Machines {
-		answer.Servers = append(answer.Servers, serverOf(m))
-	}
-	send(w, answer)
-}
-
-func (f *fake) server(w http.ResponseWriter, r *http.Request) {
-	m := f.w.Machine(r.PathValue("id"))
-	if m == nil {
-		refuse(w, http.StatusNotFound, "not_found")
-		return
-	}
-	send(w, schema.ServerGetResponse{Server: serverOf(m)})
-}
-
-func machineOf(n int, zone string) *volumestest.Machine {
-	return &volumestest.Machine{
-		ID: fmt.Sprint(1000 + n), Name: fmt.Sprint("control-plane-", n), Zone: zone,
-		Addresses: []string{fmt.Sprintf("10.0.0.%d", n)},
-	}
-}
-
-func diskOf(n int, p volumestest.Place) *volumestest.Disk {
-	return &volumestest.Disk{ID: fmt.Sprint(2000 + n), Zone: p.Zone, Tags: map[string]string{
-		"kops.k8s.io/cluster": p.Cluster, "kops.k8s.io/volume-role": p.Etcd,
-		"kops.k8s.io/instance-group": "control-plane-" + p.Member,
-	}}
+	return open(volumestest.KopsOptions("hetzner"), s.URL+"/hetzner/v1/metadata", s.Client(), hcloud.WithToken("token"),
+		hcloud.WithEndpoint(s.URL+"/v1"))
 }
 
 func TestProvider(t *testing.T) {
-	volumestest.Run(t, volumestest.Cloud{
-		Zone: "fsn1", Other: "nbg1", Far: true, Disk: diskOf, Machine: machineOf,
-		Want: func(d volumestest.Disk) volumes.Volume {
-			return volumes.Volume{
-				Node: "vol-" + d.ID, MountName: "hcloud-" + d.ID, Devices: []string{"/dev/disk/by-id/scsi-0HC_Volume_" + d.ID},
-			}
-		},
-		Open: func(t *testing.T, w *volumestest.World) volumes.Provider { return (&fake{t: t, w: w}).serve(t) },
-	})
+	cloud := hetznerfake.Cloud()
+	cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
+		return serve(t, &hetznerfake.Fake{T: t, W: w})
+	}
+	volumestest.Run(t, cloud)
 }
 
 // Volumes of other instance groups are other machines', and show their nodes.
 func TestTheInstanceGroupSelects(t *testing.T) {
-	self := machineOf(1, "fsn1")
-	other := diskOf(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "fsn1"})
+	self := hetznerfake.Machine(1, "fsn1")
+	other := hetznerfake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "fsn1"})
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{other}}
-	if found, err := (&fake{t: t, w: w}).serve(t).Find(t.Context()); err != nil || len(found) > 0 {
+	if found, err := serve(t, &hetznerfake.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
 
 func TestNoPrivateNetwork(t *testing.T) {
-	self := machineOf(1, "fsn1")
+	self := hetznerfake.Machine(1, "fsn1")
 	self.Addresses = nil
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}}
-	p := (&fake{t: t, w: w}).serve(t)
+	p := serve(t, &hetznerfake.Fake{T: t, W: w})
 	a, err := p.Address(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "--address") {
 		t.Errorf("%q, %v", a, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,48 +17,48 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/openstackfake"
+	"github.com/etcdadm/etcdadm/pkg/internal/keystone"
 	"github.com/etcdadm/etcdadm/pkg/internal/keystone/keystonetest"
 )
 
-func machineOf(n int, zone string) *volumestest.Machine {
-	return &volumestest.Machine{
-		ID: fmt.Sprintf("5ce4b0e1-0000-4000-8000-%012d", n), Name: fmt.Sprint("control-plane-", n), Zone: zone,
-		Addresses: []string{fmt.Sprintf("10.0.0.%d", n)},
+// serve returns the provider for what a fake serves, with credentials as kops writes them.
+func serve(t *testing.T, f *openstackfake.Fake, o volumes.Options, change ...string) *provider {
+	t.Helper()
+	s := httptest.NewServer(f.Handler())
+	t.Cleanup(s.Close)
+	path := filepath.Join(t.TempDir(), "cloud.config")
+	text := strings.NewReplacer(change...).Replace(keystonetest.File(s.URL))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	settings, err := keystone.FromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := open(o, settings, s.URL+"/openstack/latest/meta_data.json", s.Client(), drive(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
-func diskOf(n int, p volumestest.Place) *volumestest.Disk {
-	return &volumestest.Disk{
-		ID:   fmt.Sprintf("0f0e0d0c-0b0a-4000-9000-%012d", n),
-		Name: p.Member + ".etcd-" + p.Etcd + "." + p.Cluster, Zone: p.Zone, Tags: map[string]string{
-			"k8s.io/etcd/" + p.Etcd: p.Member + "/a,b,c", "k8s.io/role/control-plane": "1", "k8s.io/role/master": "1",
-			"KubernetesCluster": p.Cluster,
-		},
-	}
+func options() volumes.Options {
+	return volumestest.KopsOptions("openstack")
 }
 
 func TestProvider(t *testing.T) {
-	volumestest.Run(t, volumestest.Cloud{
-		Zone: "az-1", Other: "az-2", Far: true, Disk: diskOf, Machine: machineOf,
-		Want: func(d volumestest.Disk) volumes.Volume {
-			by := "/dev/disk/by-id/"
-			return volumes.Volume{
-				Node: "etcd-" + d.Name[:1], MountName: "master-" + d.Name, Rescan: true, Devices: []string{
-					by + "virtio-0f0e0d0c-0b0a-4000-9", by + "virtio-" + d.ID, by + "scsi-0QEMU_QEMU_HARDDISK_0f0e0d0c-0b0a-4000-9",
-					by + "scsi-0QEMU_QEMU_HARDDISK_" + d.ID, by + "wwn-0x" + strings.ReplaceAll(d.ID, "-", ""),
-				},
-			}
-		},
-		Open: func(t *testing.T, w *volumestest.World) volumes.Provider {
-			return (&fake{t: t, w: w}).open(t, options())
-		},
-	})
+	cloud := openstackfake.Cloud()
+	cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
+		return serve(t, &openstackfake.Fake{T: t, W: w}, options())
+	}
+	volumestest.Run(t, cloud)
 }
 
 // one returns a world with this machine and a disk of a member.
 func one(zone string) (*volumestest.World, *volumestest.Disk) {
-	self := machineOf(1, "az-1")
-	d := diskOf(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: zone})
+	self := openstackfake.Machine(1, "az-1")
+	d := openstackfake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: zone})
 	return &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}, d
 }
 
@@ -65,7 +66,7 @@ func one(zone string) (*volumestest.World, *volumestest.Disk) {
 func TestZonesOfVolumesMayBeIgnored(t *testing.T) {
 	for ignore, want := range map[string]int{"ignore-volume-az=false": 0, "ignore-volume-az=true": 1} {
 		w, _ := one("nova")
-		p := (&fake{t: t, w: w}).open(t, options(), "ignore-volume-az=false", ignore)
+		p := serve(t, &openstackfake.Fake{T: t, W: w}, options(), "ignore-volume-az=false", ignore)
 		if found, err := p.Find(t.Context()); err != nil || len(found) != want {
 			t.Errorf("%s: %+v, %v", ignore, found, err)
 		}
@@ -82,7 +83,7 @@ func TestAddress(t *testing.T) {
 		d.Machine = w.Self.ID
 		o := options()
 		o.NetworkCIDR = cidr
-		p := (&fake{t: t, w: w}).open(t, o)
+		p := serve(t, &openstackfake.Fake{T: t, W: w}, o)
 		a, err := p.Address(t.Context())
 		if a != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "--network-cidr="+cidr) {
 			t.Errorf("%q: %q, %v, want %q", cidr, a, err, want)
@@ -98,8 +99,8 @@ func TestAddress(t *testing.T) {
 // volume is not taken for attached.
 func TestAnAttachmentThatFailsLater(t *testing.T) {
 	w, d := one("az-1")
-	f := &fake{t: t, w: w, fails: true}
-	v, err := f.open(t, options()).Attach(t.Context(), volumes.Volume{ID: d.ID})
+	f := &openstackfake.Fake{T: t, W: w, Fails: true}
+	v, err := serve(t, f, options()).Attach(t.Context(), volumes.Volume{ID: d.ID})
 	if err == nil || !strings.Contains(err.Error(), "its status is available") {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -108,25 +109,25 @@ func TestAnAttachmentThatFailsLater(t *testing.T) {
 // A volume that is neither attached nor free is waited for.
 func TestABusyVolumeIsNotTried(t *testing.T) {
 	w, d := one("az-1")
-	f := &fake{t: t, w: w, status: map[string]string{d.ID: "reserved"}}
-	p := f.open(t, options())
+	f := &openstackfake.Fake{T: t, W: w, Status: map[string]string{d.ID: "reserved"}}
+	p := serve(t, f, options())
 	var told []string
 	v, err := volumes.Acquire(t.Context(), p, slog.New(slog.DiscardHandler), func(why string) {
 		told = append(told, why)
-		f.lock.Lock()
-		defer f.lock.Unlock()
-		f.status = nil
+		f.Lock.Lock()
+		defer f.Lock.Unlock()
+		f.Status = nil
 	})
-	if err != nil || !v.Here || f.attachments != 1 || !strings.Contains(told[0], d.ID+" has the status reserved") {
-		t.Errorf("%+v, %v, %d attachments, told %q", v, err, f.attachments, told)
+	if err != nil || !v.Here || f.Attachments != 1 || !strings.Contains(told[0], d.ID+" has the status reserved") {
+		t.Errorf("%+v, %v, %d attachments, told %q", v, err, f.Attachments, told)
 	}
 }
 
 // two returns a world with one more disk and one more machine.
 func two() (w *volumestest.World, a, b *volumestest.Disk) {
 	w, a = one("az-1")
-	b = diskOf(2, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "az-1"})
-	w.Disks, w.Machines = append(w.Disks, b), append(w.Machines, machineOf(2, "az-1"))
+	b = openstackfake.Disk(2, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "az-1"})
+	w.Disks, w.Machines = append(w.Disks, b), append(w.Machines, openstackfake.Machine(2, "az-1"))
 	return w, a, b
 }
 
@@ -148,18 +149,18 @@ func TestARaceIsLostBeforeTheWinnerIsKnown(t *testing.T) {
 			t.Run(fmt.Sprintf("%s answer lost %t", name, lost), func(t *testing.T) {
 				t.Parallel()
 				w, a, b := two()
-				f := &fake{t: t, w: w}
+				f := &openstackfake.Fake{T: t, W: w}
 				w.BeforeAttach = func(d *volumestest.Disk) {
 					if d.ID == a.ID && d.Machine == "" {
-						d.Machine, f.slow[d.ID] = w.Machines[1].ID, slow
+						d.Machine, f.Slow[d.ID] = w.Machines[1].ID, slow
 						if lost {
 							volumestest.Break()
 						}
 					}
 				}
-				acquire(t, f.open(t, options()), b)
-				if f.attachments != 2 {
-					t.Errorf("%d attachments were asked for", f.attachments)
+				acquire(t, serve(t, f, options()), b)
+				if f.Attachments != 2 {
+					t.Errorf("%d attachments were asked for", f.Attachments)
 				}
 			})
 		}
@@ -170,31 +171,31 @@ func TestARaceIsLostBeforeTheWinnerIsKnown(t *testing.T) {
 func TestAVolumeThatCannotBeAttached(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusConflict} {
 		w, a, b := two()
-		acquire(t, (&fake{t: t, w: w, refuses: map[string]int{a.ID: status}}).open(t, options()), b)
+		acquire(t, serve(t, &openstackfake.Fake{T: t, W: w, Refuses: map[string]int{a.ID: status}}, options()), b)
 	}
 	w, a, b := two()
-	f := &fake{t: t, w: w, fails: true}
-	p := f.open(t, options())
-	f.status = map[string]string{a.ID: "error_attaching"}
+	f := &openstackfake.Fake{T: t, W: w, Fails: true}
+	p := serve(t, f, options())
+	f.Status = map[string]string{a.ID: "error_attaching"}
 	v, err := p.Attach(t.Context(), volumes.Volume{ID: a.ID})
 	if !errors.Is(err, volumes.ErrRefused) || !strings.Contains(err.Error(), "its status is error_attaching") {
 		t.Errorf("%+v, %v", v, err)
 	}
-	f.fails = false
+	f.Fails = false
 	acquire(t, p, b)
 }
 
 // While Nova has an earlier request of this machine, or does not tell whether it
 // has, a refusal is no reason to attach another volume.
 func TestARefusalIsNoReasonForAnotherVolume(t *testing.T) {
-	for name, f := range map[string]*fake{"coming": {}, "leaving": {}, "not told": {old: true}} {
+	for name, f := range map[string]*openstackfake.Fake{"coming": {}, "leaving": {}, "not told": {Old: true}} {
 		w, a, _ := two()
-		f.t, f.w, f.slow = t, w, map[string]int{a.ID: -1}
+		f.T, f.W, f.Slow = t, w, map[string]int{a.ID: -1}
 		if name == "leaving" {
-			f.slow, f.status = nil, map[string]string{a.ID: "detaching"}
+			f.Slow, f.Status = nil, map[string]string{a.ID: "detaching"}
 		}
 		a.Machine = w.Self.ID
-		v, err := f.open(t, options()).Attach(t.Context(), volumes.Volume{ID: a.ID})
+		v, err := serve(t, f, options()).Attach(t.Context(), volumes.Volume{ID: a.ID})
 		if err == nil || errors.Is(err, volumes.ErrTaken) || errors.Is(err, volumes.ErrRefused) {
 			t.Errorf("%s: %+v, %v", name, v, err)
 		}
@@ -206,13 +207,13 @@ func TestARefusalIsNoReasonForAnotherVolume(t *testing.T) {
 func TestAnAttachmentOfAnEarlierProgram(t *testing.T) {
 	w, a, b := two()
 	b.Machine = w.Self.ID
-	f := &fake{t: t, w: w, slow: map[string]int{b.ID: 3}}
-	acquire(t, f.open(t, options()), b)
-	if f.attachments != 0 || a.Machine != "" {
-		t.Errorf("%d attachments, a volume is at %q", f.attachments, a.Machine)
+	f := &openstackfake.Fake{T: t, W: w, Slow: map[string]int{b.ID: 3}}
+	acquire(t, serve(t, f, options()), b)
+	if f.Attachments != 0 || a.Machine != "" {
+		t.Errorf("%d attachments, a volume is at %q", f.Attachments, a.Machine)
 	}
-	f.status = map[string]string{b.ID: "detaching"}
-	found, err := f.open(t, options()).Find(t.Context())
+	f.Status = map[string]string{b.ID: "detaching"}
+	found, err := serve(t, f, options()).Find(t.Context())
 	if err != nil || len(found) != 2 || found[1].Here || !found[1].Moving {
 		t.Errorf("%+v, %v", found, err)
 	}
@@ -225,8 +226,8 @@ func TestAnUnknownZone(t *testing.T) {
 		"ignore-volume-az=false": "ignore-volume-az=true below [BlockStorage]", "ignore-volume-az=true": "",
 	} {
 		w, _ := one("az-2")
-		f := &fake{t: t, w: w, zoneless: true}
-		found, err := f.open(t, options(), "ignore-volume-az=false", ignore).Find(t.Context())
+		f := &openstackfake.Fake{T: t, W: w, Zoneless: true}
+		found, err := serve(t, f, options(), "ignore-volume-az=false", ignore).Find(t.Context())
 		if want == "" && (err != nil || len(found) != 1) ||
 			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v", ignore, found, err)
@@ -236,14 +237,14 @@ func TestAnUnknownZone(t *testing.T) {
 
 func TestATokenThatExpiresIsRenewed(t *testing.T) {
 	w, d := one("az-1")
-	f := &fake{t: t, w: w}
-	p := f.open(t, options())
+	f := &openstackfake.Fake{T: t, W: w}
+	p := serve(t, f, options())
 	if _, err := p.Find(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.keystone.Expire()
-	if v, err := p.Attach(t.Context(), volumes.Volume{ID: d.ID}); err != nil || !v.Here || f.keystone.Given() != 2 {
-		t.Errorf("%+v, %v, %d tokens", v, err, f.keystone.Given())
+	f.Keystone.Expire()
+	if v, err := p.Attach(t.Context(), volumes.Volume{ID: d.ID}); err != nil || !v.Here || f.Keystone.Given() != 2 {
+		t.Errorf("%+v, %v, %d tokens", v, err, f.Keystone.Given())
 	}
 }
 
@@ -251,19 +252,19 @@ func TestATokenThatExpiresIsRenewed(t *testing.T) {
 // read, the service is.
 func TestMetadataOfTheDrive(t *testing.T) {
 	w, _ := one("az-1")
-	other := machineOf(2, "az-1")
+	other := openstackfake.Machine(2, "az-1")
 	w.Machines = append(w.Machines, other)
 	for text, want := range map[string]string{
 		`{"uuid": "` + other.ID + `"}`: other.ID, `{`: w.Self.ID, `{}`: w.Self.ID,
 	} {
-		p := (&fake{t: t, w: w}).open(t, options())
+		p := serve(t, &openstackfake.Fake{T: t, W: w}, options())
 		p.drive = func() (string, error) { return text, nil }
 		if s, err := p.server(t.Context()); err != nil || s.id != want {
 			t.Errorf("%s: %+v, %v", text, s, err)
 		}
 	}
 	w.Silent = 1
-	p := (&fake{t: t, w: w}).open(t, options())
+	p := serve(t, &openstackfake.Fake{T: t, W: w}, options())
 	if s, err := p.server(t.Context()); err == nil || !strings.Contains(err.Error(), "503") ||
 		!strings.Contains(err.Error(), "label config-2") {
 		t.Errorf("%+v, %v", s, err)
