@@ -11,7 +11,7 @@ import (
 
 // The whole daemon with kops' line for each cloud but Amazon's, in its pod: it asks for the
 // cloud by its own name, trusted by what the machine has in /etc/ssl/certs, attaches its volume
-// and no other, makes a file system, founds, and etcd serves at the URLs of kops. The next
+// and no other, makes a file system, bootstraps, and etcd serves at the URLs of kops. The next
 // container finds the volume where it is. Amazon's is in TestKopsPod and TestKopsCommandLines.
 func TestKopsPodOfEachCloud(t *testing.T) {
 	t.Parallel()

@@ -218,7 +218,8 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 		volumestest.Break()
 	}
 	f.operations = append(f.operations, code)
-	w.Header().Set("Azure-AsyncOperation", fmt.Sprintf("%s%s/operations/%d", volumestest.Base(r), group, len(f.operations)-1))
+	w.Header().Set("Azure-AsyncOperation",
+		fmt.Sprintf("%s%s/operations/%d", volumestest.Base(r), group, len(f.operations)-1))
 	w.WriteHeader(http.StatusOK)
 	send(w, object{"properties": object{"provisioningState": "Updating"}})
 }

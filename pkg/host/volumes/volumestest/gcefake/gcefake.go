@@ -46,7 +46,9 @@ func (f *Fake) Handler() http.Handler {
 	f.calls = map[string]bool{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /computeMetadata/v1/", f.metadata)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Metadata-Flavor", "Google") })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Metadata-Flavor", "Google")
+	})
 	for pattern, h := range map[string]http.HandlerFunc{
 		"GET zones": func(w http.ResponseWriter, r *http.Request) {
 			send(w, f.page(r, []any{named("us-test1-a"), named("us-test1-b"), named("us-test11-a")}))

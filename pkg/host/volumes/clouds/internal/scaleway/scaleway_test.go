@@ -42,7 +42,9 @@ func TestProvider(t *testing.T) {
 // one returns a world with this machine and a disk of a member.
 func one(member string) (*volumestest.World, *volumestest.Disk) {
 	self := scalewayfake.Machine(1, "fr-par-1")
-	d := scalewayfake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: member, Zone: "fr-par-1"})
+	d := scalewayfake.Disk(1, volumestest.Place{
+		Cluster: "prod.example.com", Etcd: "main", Member: member, Zone: "fr-par-1",
+	})
 	return &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}, d
 }
 
