@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/fakes"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/cloudstest"
 )
 
 // servers answer machines for a cloud.
@@ -53,7 +53,7 @@ func (s *servers) shut(c *Cluster) {
 // A Cloud is any but Amazon's, with one machine of this cluster.
 type Cloud struct {
 	*volumestest.World
-	fake    fakes.Fake
+	fake    cloudstest.Fake
 	c       *Cluster
 	servers servers
 }
@@ -66,7 +66,7 @@ func (o *Cloud) close() { o.servers.shut(o.c) }
 // are other volumes, one of them of the member b at the address.
 func CloudMachine(c *Cluster, provider, version, b string) (*Machine, *Cloud) {
 	c.t.Helper()
-	f := fakes.All()[provider]
+	f := cloudstest.All()[provider]
 	o := &Cloud{World: &volumestest.World{}, fake: f, c: c}
 	place := volumestest.Place{Cluster: KopsName, Etcd: KopsMain.Key, Member: "a", Zone: f.Zone}
 	disk := f.Disk(1, place)

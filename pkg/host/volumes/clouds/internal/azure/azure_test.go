@@ -14,7 +14,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/azurefake"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/azuretest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testproxy"
 )
 
@@ -25,7 +25,7 @@ func (key) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessT
 }
 
 // serve returns the provider of what a fake serves.
-func serve(t *testing.T, f *azurefake.Fake) *provider {
+func serve(t *testing.T, f *azuretest.Fake) *provider {
 	s := httptest.NewTLSServer(f.Handler())
 	t.Cleanup(s.Close)
 	o := options()
@@ -41,9 +41,9 @@ func serve(t *testing.T, f *azurefake.Fake) *provider {
 }
 
 func TestProvider(t *testing.T) {
-	c := azurefake.Cloud()
+	c := azuretest.Cloud()
 	c.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
-		return serve(t, &azurefake.Fake{T: t, W: w})
+		return serve(t, &azuretest.Fake{T: t, W: w})
 	}
 	volumestest.Run(t, c)
 }
@@ -51,9 +51,9 @@ func TestProvider(t *testing.T) {
 // Of two daemons on a machine that attach at the same time, the later one begins
 // again: the list of disks is written as a whole.
 func TestTheDiskOfAnotherDaemonStays(t *testing.T) {
-	self := azurefake.Machine(1, "1")
-	d := azurefake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "1"})
-	f := &azurefake.Fake{T: t, W: &volumestest.World{
+	self := azuretest.Machine(1, "1")
+	d := azuretest.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "1"})
+	f := &azuretest.Fake{T: t, W: &volumestest.World{
 		Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d},
 	}}
 	p := serve(t, f)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/gcefake"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/gcetest"
 )
 
 // here redirects the metadata client, which has no address of its own to set.
@@ -25,7 +25,7 @@ func (h here) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // serve returns the provider of what a fake serves.
-func serve(t *testing.T, f *gcefake.Fake) *provider {
+func serve(t *testing.T, f *gcetest.Fake) *provider {
 	s := httptest.NewServer(f.Handler())
 	t.Cleanup(s.Close)
 	u, err := url.Parse(s.URL)
@@ -37,9 +37,9 @@ func serve(t *testing.T, f *gcefake.Fake) *provider {
 }
 
 func TestProvider(t *testing.T) {
-	cloud := gcefake.Cloud()
+	cloud := gcetest.Cloud()
 	cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
-		return serve(t, &gcefake.Fake{T: t, W: w})
+		return serve(t, &gcetest.Fake{T: t, W: w})
 	}
 	volumestest.Run(t, cloud)
 }
@@ -56,8 +56,8 @@ func TestLabelsAreDecoded(t *testing.T) {
 
 func TestOnlyWhatKopsGrantsIsCalled(t *testing.T) {
 	m := &volumestest.Machine{ID: "us-test1-a/m", Name: "m", Zone: "us-test1-a", Addresses: []string{"10.0.0.1"}}
-	d := gcefake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "us-test1-a"})
-	f := &gcefake.Fake{T: t, W: &volumestest.World{
+	d := gcetest.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "us-test1-a"})
+	f := &gcetest.Fake{T: t, W: &volumestest.World{
 		Self: m, Machines: []*volumestest.Machine{m}, Disks: []*volumestest.Disk{d},
 	}}
 	p := serve(t, f)

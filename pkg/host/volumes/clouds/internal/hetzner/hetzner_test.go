@@ -9,11 +9,11 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/hetznerfake"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/hetznertest"
 )
 
 // serve returns the provider of what a fake serves.
-func serve(t *testing.T, f *hetznerfake.Fake) *provider {
+func serve(t *testing.T, f *hetznertest.Fake) *provider {
 	s := httptest.NewServer(f.Handler())
 	t.Cleanup(s.Close)
 	return open(volumestest.KopsOptions("hetzner"), s.URL+"/hetzner/v1/metadata", s.Client(), hcloud.WithToken("token"),
@@ -21,28 +21,28 @@ func serve(t *testing.T, f *hetznerfake.Fake) *provider {
 }
 
 func TestProvider(t *testing.T) {
-	cloud := hetznerfake.Cloud()
+	cloud := hetznertest.Cloud()
 	cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
-		return serve(t, &hetznerfake.Fake{T: t, W: w})
+		return serve(t, &hetznertest.Fake{T: t, W: w})
 	}
 	volumestest.Run(t, cloud)
 }
 
 // Volumes of other instance groups are other machines', and show their nodes.
 func TestTheInstanceGroupSelects(t *testing.T) {
-	self := hetznerfake.Machine(1, "fsn1")
-	other := hetznerfake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "fsn1"})
+	self := hetznertest.Machine(1, "fsn1")
+	other := hetznertest.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "fsn1"})
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{other}}
-	if found, err := serve(t, &hetznerfake.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
+	if found, err := serve(t, &hetznertest.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
 
 func TestNoPrivateNetwork(t *testing.T) {
-	self := hetznerfake.Machine(1, "fsn1")
+	self := hetznertest.Machine(1, "fsn1")
 	self.Addresses = nil
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}}
-	p := serve(t, &hetznerfake.Fake{T: t, W: w})
+	p := serve(t, &hetznertest.Fake{T: t, W: w})
 	a, err := p.Address(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "--address") {
 		t.Errorf("%q, %v", a, err)

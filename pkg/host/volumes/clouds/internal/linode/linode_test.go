@@ -10,11 +10,11 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/linodefake"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/linodetest"
 )
 
 // serve returns the provider of what a fake serves.
-func serve(t *testing.T, f *linodefake.Fake) *provider {
+func serve(t *testing.T, f *linodetest.Fake) *provider {
 	s := httptest.NewServer(f.Handler())
 	t.Cleanup(s.Close)
 	return &provider{
@@ -24,24 +24,24 @@ func serve(t *testing.T, f *linodefake.Fake) *provider {
 }
 
 func TestProvider(t *testing.T) {
-	cloud := linodefake.Cloud()
+	cloud := linodetest.Cloud()
 	cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
-		return serve(t, &linodefake.Fake{T: t, W: w})
+		return serve(t, &linodetest.Fake{T: t, W: w})
 	}
 	volumestest.Run(t, cloud)
 }
 
 // one returns a world with this machine and a disk of a member.
 func one(member string) (*volumestest.World, *volumestest.Disk) {
-	self := linodefake.Machine(1, "us-east")
-	d := linodefake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: member, Zone: "us-east"})
+	self := linodetest.Machine(1, "us-east")
+	d := linodetest.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: member, Zone: "us-east"})
 	return &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}, d
 }
 
 // Volumes of other instance groups are other machines'.
 func TestTheInstanceGroupSelects(t *testing.T) {
 	w, _ := one("b")
-	if found, err := serve(t, &linodefake.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
+	if found, err := serve(t, &linodetest.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("%+v, %v", found, err)
 	}
 }
@@ -50,7 +50,7 @@ func TestTheInstanceGroupSelects(t *testing.T) {
 // looked for by its label.
 func TestABusyVolume(t *testing.T) {
 	w, d := one("a")
-	f := &linodefake.Fake{T: t, W: w, Status: map[string]string{d.ID: "resizing"}}
+	f := &linodetest.Fake{T: t, W: w, Status: map[string]string{d.ID: "resizing"}}
 	found, err := serve(t, f).Find(t.Context())
 	if err != nil || len(found) != 1 || found[0].Busy != "has the status resizing" ||
 		found[0].Devices[0] != "/dev/disk/by-id/linode-volume-volume1" {
@@ -62,7 +62,7 @@ func TestABusyVolume(t *testing.T) {
 // for.
 func TestAPromiseThatIsBroken(t *testing.T) {
 	w, d := one("a")
-	p := serve(t, &linodefake.Fake{T: t, W: w, Thief: 9})
+	p := serve(t, &linodetest.Fake{T: t, W: w, Thief: 9})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := p.Attach(ctx, volumes.Volume{ID: d.ID}); !errors.Is(err, volumes.ErrTaken) {
@@ -85,7 +85,7 @@ func TestAddress(t *testing.T) {
 		"none":     {map[string]any{"public": entry("203.0.113.5")}, []string{"203.0.113.5"}, ""},
 	} {
 		w, _ := one("a")
-		f := &linodefake.Fake{T: t, W: w, IPs: c.ips, Instance: map[string]any{"ipv4": c.instance}}
+		f := &linodetest.Fake{T: t, W: w, IPs: c.ips, Instance: map[string]any{"ipv4": c.instance}}
 		a, err := serve(t, f).Address(t.Context())
 		if a != c.want || (err == nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), "--address") {
 			t.Errorf("%s: %q, %v, want %q", name, a, err, c.want)
@@ -96,7 +96,7 @@ func TestAddress(t *testing.T) {
 // What a call was refused for is told, the token is not.
 func TestRefusalsAreTold(t *testing.T) {
 	w, _ := one("a")
-	p := serve(t, &linodefake.Fake{T: t, W: w})
+	p := serve(t, &linodetest.Fake{T: t, W: w})
 	_, err := p.get(t.Context(), "9")
 	if err == nil || !strings.Contains(err.Error(), "404 Not Found") || !strings.Contains(err.Error(), `"reason"`) ||
 		strings.Contains(err.Error(), "token") {
@@ -106,10 +106,10 @@ func TestRefusalsAreTold(t *testing.T) {
 
 // Key and value may be divided by either sign, in flags and on volumes.
 func TestFlagsMayHaveEitherSign(t *testing.T) {
-	self := linodefake.Machine(1, "us-east")
-	d := linodefake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "us-east"})
+	self := linodetest.Machine(1, "us-east")
+	d := linodetest.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: "us-east"})
 	w := &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}
-	p := serve(t, &linodefake.Fake{T: t, W: w})
+	p := serve(t, &linodetest.Fake{T: t, W: w})
 	p.Tags = []string{"kops.k8s.io/cluster:prod-example-com", "kops.k8s.io/volume-role=main"}
 	if found, err := p.Find(t.Context()); err != nil || len(found) != 1 {
 		t.Errorf("%+v, %v", found, err)

@@ -17,13 +17,13 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/openstackfake"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/openstacktest"
 	"github.com/etcdadm/etcdadm/pkg/internal/keystone"
 	"github.com/etcdadm/etcdadm/pkg/internal/keystone/keystonetest"
 )
 
 // serve returns the provider for what a fake serves, with credentials as kops writes them.
-func serve(t *testing.T, f *openstackfake.Fake, o volumes.Options, change ...string) *provider {
+func serve(t *testing.T, f *openstacktest.Fake, o volumes.Options, change ...string) *provider {
 	t.Helper()
 	s := httptest.NewServer(f.Handler())
 	t.Cleanup(s.Close)
@@ -48,17 +48,17 @@ func options() volumes.Options {
 }
 
 func TestProvider(t *testing.T) {
-	cloud := openstackfake.Cloud()
+	cloud := openstacktest.Cloud()
 	cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
-		return serve(t, &openstackfake.Fake{T: t, W: w}, options())
+		return serve(t, &openstacktest.Fake{T: t, W: w}, options())
 	}
 	volumestest.Run(t, cloud)
 }
 
 // one returns a world with this machine and a disk of a member.
 func one(zone string) (*volumestest.World, *volumestest.Disk) {
-	self := openstackfake.Machine(1, "az-1")
-	d := openstackfake.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: zone})
+	self := openstacktest.Machine(1, "az-1")
+	d := openstacktest.Disk(1, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "a", Zone: zone})
 	return &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}, d
 }
 
@@ -66,7 +66,7 @@ func one(zone string) (*volumestest.World, *volumestest.Disk) {
 func TestZonesOfVolumesMayBeIgnored(t *testing.T) {
 	for ignore, want := range map[string]int{"ignore-volume-az=false": 0, "ignore-volume-az=true": 1} {
 		w, _ := one("nova")
-		p := serve(t, &openstackfake.Fake{T: t, W: w}, options(), "ignore-volume-az=false", ignore)
+		p := serve(t, &openstacktest.Fake{T: t, W: w}, options(), "ignore-volume-az=false", ignore)
 		if found, err := p.Find(t.Context()); err != nil || len(found) != want {
 			t.Errorf("%s: %+v, %v", ignore, found, err)
 		}
@@ -83,7 +83,7 @@ func TestAddress(t *testing.T) {
 		d.Machine = w.Self.ID
 		o := options()
 		o.NetworkCIDR = cidr
-		p := serve(t, &openstackfake.Fake{T: t, W: w}, o)
+		p := serve(t, &openstacktest.Fake{T: t, W: w}, o)
 		a, err := p.Address(t.Context())
 		if a != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "--network-cidr="+cidr) {
 			t.Errorf("%q: %q, %v, want %q", cidr, a, err, want)
@@ -99,7 +99,7 @@ func TestAddress(t *testing.T) {
 // volume is not taken for attached.
 func TestAnAttachmentThatFailsLater(t *testing.T) {
 	w, d := one("az-1")
-	f := &openstackfake.Fake{T: t, W: w, Fails: true}
+	f := &openstacktest.Fake{T: t, W: w, Fails: true}
 	v, err := serve(t, f, options()).Attach(t.Context(), volumes.Volume{ID: d.ID})
 	if err == nil || !strings.Contains(err.Error(), "its status is available") {
 		t.Errorf("%+v, %v", v, err)
@@ -109,7 +109,7 @@ func TestAnAttachmentThatFailsLater(t *testing.T) {
 // A volume that is neither attached nor free is waited for.
 func TestABusyVolumeIsNotTried(t *testing.T) {
 	w, d := one("az-1")
-	f := &openstackfake.Fake{T: t, W: w, Status: map[string]string{d.ID: "reserved"}}
+	f := &openstacktest.Fake{T: t, W: w, Status: map[string]string{d.ID: "reserved"}}
 	p := serve(t, f, options())
 	var told []string
 	v, err := volumes.Acquire(t.Context(), p, slog.New(slog.DiscardHandler), func(why string) {
@@ -126,8 +126,8 @@ func TestABusyVolumeIsNotTried(t *testing.T) {
 // two returns a world with one more disk and one more machine.
 func two() (w *volumestest.World, a, b *volumestest.Disk) {
 	w, a = one("az-1")
-	b = openstackfake.Disk(2, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "az-1"})
-	w.Disks, w.Machines = append(w.Disks, b), append(w.Machines, openstackfake.Machine(2, "az-1"))
+	b = openstacktest.Disk(2, volumestest.Place{Cluster: "prod.example.com", Etcd: "main", Member: "b", Zone: "az-1"})
+	w.Disks, w.Machines = append(w.Disks, b), append(w.Machines, openstacktest.Machine(2, "az-1"))
 	return w, a, b
 }
 
@@ -149,7 +149,7 @@ func TestARaceIsLostBeforeTheWinnerIsKnown(t *testing.T) {
 			t.Run(fmt.Sprintf("%s answer lost %t", name, lost), func(t *testing.T) {
 				t.Parallel()
 				w, a, b := two()
-				f := &openstackfake.Fake{T: t, W: w}
+				f := &openstacktest.Fake{T: t, W: w}
 				w.BeforeAttach = func(d *volumestest.Disk) {
 					if d.ID == a.ID && d.Machine == "" {
 						d.Machine, f.Slow[d.ID] = w.Machines[1].ID, slow
@@ -171,10 +171,10 @@ func TestARaceIsLostBeforeTheWinnerIsKnown(t *testing.T) {
 func TestAVolumeThatCannotBeAttached(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusConflict} {
 		w, a, b := two()
-		acquire(t, serve(t, &openstackfake.Fake{T: t, W: w, Refuses: map[string]int{a.ID: status}}, options()), b)
+		acquire(t, serve(t, &openstacktest.Fake{T: t, W: w, Refuses: map[string]int{a.ID: status}}, options()), b)
 	}
 	w, a, b := two()
-	f := &openstackfake.Fake{T: t, W: w, Fails: true}
+	f := &openstacktest.Fake{T: t, W: w, Fails: true}
 	p := serve(t, f, options())
 	f.Status = map[string]string{a.ID: "error_attaching"}
 	v, err := p.Attach(t.Context(), volumes.Volume{ID: a.ID})
@@ -188,7 +188,7 @@ func TestAVolumeThatCannotBeAttached(t *testing.T) {
 // While Nova has an earlier request of this machine, or does not tell whether it
 // has, a refusal is no reason to attach another volume.
 func TestARefusalIsNoReasonForAnotherVolume(t *testing.T) {
-	for name, f := range map[string]*openstackfake.Fake{"coming": {}, "leaving": {}, "not told": {Old: true}} {
+	for name, f := range map[string]*openstacktest.Fake{"coming": {}, "leaving": {}, "not told": {Old: true}} {
 		w, a, _ := two()
 		f.T, f.W, f.Slow = t, w, map[string]int{a.ID: -1}
 		if name == "leaving" {
@@ -207,7 +207,7 @@ func TestARefusalIsNoReasonForAnotherVolume(t *testing.T) {
 func TestAnAttachmentOfAnEarlierProgram(t *testing.T) {
 	w, a, b := two()
 	b.Machine = w.Self.ID
-	f := &openstackfake.Fake{T: t, W: w, Slow: map[string]int{b.ID: 3}}
+	f := &openstacktest.Fake{T: t, W: w, Slow: map[string]int{b.ID: 3}}
 	acquire(t, serve(t, f, options()), b)
 	if f.Attachments != 0 || a.Machine != "" {
 		t.Errorf("%d attachments, a volume is at %q", f.Attachments, a.Machine)
@@ -226,7 +226,7 @@ func TestAnUnknownZone(t *testing.T) {
 		"ignore-volume-az=false": "ignore-volume-az=true below [BlockStorage]", "ignore-volume-az=true": "",
 	} {
 		w, _ := one("az-2")
-		f := &openstackfake.Fake{T: t, W: w, Zoneless: true}
+		f := &openstacktest.Fake{T: t, W: w, Zoneless: true}
 		found, err := serve(t, f, options(), "ignore-volume-az=false", ignore).Find(t.Context())
 		if want == "" && (err != nil || len(found) != 1) ||
 			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -237,7 +237,7 @@ func TestAnUnknownZone(t *testing.T) {
 
 func TestATokenThatExpiresIsRenewed(t *testing.T) {
 	w, d := one("az-1")
-	f := &openstackfake.Fake{T: t, W: w}
+	f := &openstacktest.Fake{T: t, W: w}
 	p := serve(t, f, options())
 	if _, err := p.Find(t.Context()); err != nil {
 		t.Fatal(err)
@@ -252,19 +252,19 @@ func TestATokenThatExpiresIsRenewed(t *testing.T) {
 // read, the service is.
 func TestMetadataOfTheDrive(t *testing.T) {
 	w, _ := one("az-1")
-	other := openstackfake.Machine(2, "az-1")
+	other := openstacktest.Machine(2, "az-1")
 	w.Machines = append(w.Machines, other)
 	for text, want := range map[string]string{
 		`{"uuid": "` + other.ID + `"}`: other.ID, `{`: w.Self.ID, `{}`: w.Self.ID,
 	} {
-		p := serve(t, &openstackfake.Fake{T: t, W: w}, options())
+		p := serve(t, &openstacktest.Fake{T: t, W: w}, options())
 		p.drive = func() (string, error) { return text, nil }
 		if s, err := p.server(t.Context()); err != nil || s.id != want {
 			t.Errorf("%s: %+v, %v", text, s, err)
 		}
 	}
 	w.Silent = 1
-	p := serve(t, &openstackfake.Fake{T: t, W: w}, options())
+	p := serve(t, &openstacktest.Fake{T: t, W: w}, options())
 	if s, err := p.server(t.Context()); err == nil || !strings.Contains(err.Error(), "503") ||
 		!strings.Contains(err.Error(), "label config-2") {
 		t.Errorf("%+v, %v", s, err)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/host/volumes"
 	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest"
-	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/scalewayfake"
+	"github.com/etcdadm/etcdadm/pkg/host/volumes/volumestest/scalewaytest"
 )
 
 // serve returns the provider of what a fake serves.
-func serve(t *testing.T, f *scalewayfake.Fake) *provider {
+func serve(t *testing.T, f *scalewaytest.Fake) *provider {
 	s := httptest.NewServer(f.Handler())
 	t.Cleanup(s.Close)
 	p, err := open(volumestest.KopsOptions("scaleway"), s.URL, []string{"http://127.0.0.1:1", s.URL}, s.Client())
@@ -24,16 +24,16 @@ func serve(t *testing.T, f *scalewayfake.Fake) *provider {
 
 func keys(t *testing.T) {
 	t.Setenv("SCW_ACCESS_KEY", "SCWXXXXXXXXXXXXXXXXX")
-	t.Setenv("SCW_SECRET_KEY", scalewayfake.Secret)
-	t.Setenv("SCW_DEFAULT_PROJECT_ID", scalewayfake.Project)
+	t.Setenv("SCW_SECRET_KEY", scalewaytest.Secret)
+	t.Setenv("SCW_DEFAULT_PROJECT_ID", scalewaytest.Project)
 }
 
 func TestProvider(t *testing.T) {
 	keys(t)
 	t.Run("all", func(t *testing.T) {
-		cloud := scalewayfake.Cloud()
+		cloud := scalewaytest.Cloud()
 		cloud.Open = func(t *testing.T, w *volumestest.World) volumes.Provider {
-			return serve(t, &scalewayfake.Fake{T: t, W: w})
+			return serve(t, &scalewaytest.Fake{T: t, W: w})
 		}
 		volumestest.Run(t, cloud)
 	})
@@ -41,8 +41,8 @@ func TestProvider(t *testing.T) {
 
 // one returns a world with this machine and a disk of a member.
 func one(member string) (*volumestest.World, *volumestest.Disk) {
-	self := scalewayfake.Machine(1, "fr-par-1")
-	d := scalewayfake.Disk(1, volumestest.Place{
+	self := scalewaytest.Machine(1, "fr-par-1")
+	d := scalewaytest.Disk(1, volumestest.Place{
 		Cluster: "prod.example.com", Etcd: "main", Member: member, Zone: "fr-par-1",
 	})
 	return &volumestest.World{Self: self, Machines: []*volumestest.Machine{self}, Disks: []*volumestest.Disk{d}}, d
@@ -54,7 +54,7 @@ func TestTagsSelect(t *testing.T) {
 	keys(t)
 	for _, member := range []string{"b", "a2"} {
 		w, _ := one(member)
-		if found, err := serve(t, &scalewayfake.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
+		if found, err := serve(t, &scalewaytest.Fake{T: t, W: w}).Find(t.Context()); err != nil || len(found) > 0 {
 			t.Errorf("%s: %+v, %v", member, found, err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestTagsSelect(t *testing.T) {
 func TestABusyVolume(t *testing.T) {
 	keys(t)
 	w, d := one("a")
-	f := &scalewayfake.Fake{T: t, W: w, State: map[string]string{d.ID: "saving"}}
+	f := &scalewaytest.Fake{T: t, W: w, State: map[string]string{d.ID: "saving"}}
 	found, err := serve(t, f).Find(t.Context())
 	if err != nil || len(found) != 1 || found[0].Busy != "has the state saving" {
 		t.Errorf("%+v, %v", found, err)
@@ -85,7 +85,7 @@ func TestAZoneWithoutAnAnswer(t *testing.T) {
 	} {
 		w, d := one("a")
 		d.Machine = w.Self.ID
-		nodes, err := serve(t, &scalewayfake.Fake{T: t, W: w, Refused: map[string]int{c.zone: c.status}}).Nodes(t.Context())
+		nodes, err := serve(t, &scalewaytest.Fake{T: t, W: w, Refused: map[string]int{c.zone: c.status}}).Nodes(t.Context())
 		if len(nodes) != c.want || c.want == 0 && (err == nil || !strings.Contains(err.Error(), c.zone)) {
 			t.Errorf("%+v: %+v, %v", c, nodes, err)
 		}
@@ -96,7 +96,7 @@ func TestNoAddress(t *testing.T) {
 	keys(t)
 	w, _ := one("a")
 	w.Self.Addresses = nil
-	a, err := serve(t, &scalewayfake.Fake{T: t, W: w}).Address(t.Context())
+	a, err := serve(t, &scalewaytest.Fake{T: t, W: w}).Address(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "--address") {
 		t.Errorf("%q, %v", a, err)
 	}
@@ -121,7 +121,7 @@ func TestFlagsAreChecked(t *testing.T) {
 	check("SCW_SECRET_KEY", tagged)
 	t.Setenv("SCW_SECRET_KEY", "")
 	check("do not both have keys", tagged)
-	t.Setenv("SCW_SECRET_KEY", scalewayfake.Secret)
+	t.Setenv("SCW_SECRET_KEY", scalewaytest.Secret)
 	t.Setenv("SCW_ACCESS_KEY", "x")
 	check("access key", tagged)
 }

@@ -1,5 +1,5 @@
-// Package dofake is DigitalOcean for tests: its API, and the metadata of one machine.
-package dofake
+// Package dotest is DigitalOcean for tests: its API, and the metadata of one machine.
+package dotest
 
 import (
 	"encoding/json"

@@ -1,5 +1,5 @@
-// Package linodefake is Linode for tests: its API, and the metadata of one machine.
-package linodefake
+// Package linodetest is Linode for tests: its API, and the metadata of one machine.
+package linodetest
 
 import (
 	"encoding/json"

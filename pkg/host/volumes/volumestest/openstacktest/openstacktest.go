@@ -1,6 +1,6 @@
-// Package openstackfake is an OpenStack for tests: Keystone, Nova, Cinder, and the metadata
+// Package openstacktest is an OpenStack for tests: Keystone, Nova, Cinder, and the metadata
 // of one server.
-package openstackfake
+package openstacktest
 
 import (
 	"encoding/json"

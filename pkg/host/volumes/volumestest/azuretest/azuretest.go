@@ -1,5 +1,5 @@
-// Package azurefake is Azure for tests: its resource manager, and the metadata of one machine.
-package azurefake
+// Package azuretest is Azure for tests: its resource manager, and the metadata of one machine.
+package azuretest
 
 import (
 	"encoding/json"

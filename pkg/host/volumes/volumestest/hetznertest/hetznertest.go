@@ -1,5 +1,5 @@
-// Package hetznerfake is Hetzner's cloud for tests: its API, and the metadata of one machine.
-package hetznerfake
+// Package hetznertest is Hetzner's cloud for tests: its API, and the metadata of one machine.
+package hetznertest
 
 import (
 	"encoding/json"

@@ -1,5 +1,5 @@
-// Package scalewayfake is Scaleway for tests: its API, and the metadata of one machine.
-package scalewayfake
+// Package scalewaytest is Scaleway for tests: its API, and the metadata of one machine.
+package scalewaytest
 
 import (
 	"encoding/json"

@@ -1,6 +1,6 @@
-// Package gcefake is Google's Compute Engine for tests: its API, and the metadata of one
+// Package gcetest is Google's Compute Engine for tests: its API, and the metadata of one
 // machine.
-package gcefake
+package gcetest
 
 import (
 	"encoding/json"
