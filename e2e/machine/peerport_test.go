@@ -32,3 +32,36 @@ func TestAClosedPeerPortIsToldBeforeAJoin(t *testing.T) {
 		}
 	}
 }
+
+// Two members of which one does not reach the other are told by what shows the cluster, and by who
+// joins, also where both serve: messages go both ways over the connection that the other has opened.
+func TestAPeerPortThatAMemberDoesNotReachIsTold(t *testing.T) {
+	a, b, c := newHost(t, "a", v36), newHost(t, "b", v36), newHost(t, "c", v36)
+	a.ok("init")
+	b.copyCA(a)
+	c.copyCA(a)
+	const told = "member a does not reach the peer port of member b (https://127.0.0.1:1): open the peer port"
+	if r := b.run("join", a.clientURL()); r.code != 0 || strings.Contains(r.stderr, "does not reach") {
+		t.Fatalf("all ports are open: %s", r)
+	}
+	if r := a.run("status", "--check"); r.code != 0 || strings.Contains(r.stdout, "does not reach") {
+		t.Fatalf("all ports are open: %s", r)
+	}
+	id := b.id()
+	changes(t, "another peer URL", func(ctx context.Context) error {
+		_, err := a.client(a).MemberUpdate(ctx, id, []string{"https://127.0.0.1:1"})
+		return err
+	})
+	b.kill() // what is connected stays so
+	if r := b.run("join", a.clientURL()); r.code != 0 || !strings.Contains(r.stderr, "warning: "+told) {
+		t.Errorf("join: %s", r)
+	}
+	if r := a.run("status", "--check"); r.code != 8 || !strings.Contains(r.stdout, "warning: "+told) ||
+		!strings.Contains(r.stderr, "member a does not reach") {
+		t.Errorf("status: %s", r)
+	}
+	if r := c.run("preflight", "--endpoints", a.clientURL()); !strings.Contains(r.stderr,
+		"[WARNING PeerPorts]: member a does not reach the peer port of member b (https://127.0.0.1:1)") {
+		t.Errorf("preflight: %s", r)
+	}
+}

@@ -60,6 +60,28 @@ func AsLeader(ctx context.Context, endpoint string, config *tls.Config, of clust
 	}, nil
 }
 
+// ActivePeers says of the other members whether the member at an endpoint, which is self, reaches
+// their peer ports: it connects to each, and tries again ten times a second. Those that it does not
+// tell of are left out, as all are before 3.4.
+func ActivePeers(ctx context.Context, endpoint string, config *tls.Config, self cluster.MemberID) (
+	map[cluster.MemberID]bool, error) {
+	prefix := fmt.Sprintf("etcd_network_active_peers{Local=%q,Remote=", self.String())
+	values, err := metricsWhere(ctx, endpoint, config, func(name string) bool { return strings.HasPrefix(name, prefix) })
+	if err != nil {
+		return nil, fmt.Errorf("whom %s reaches: %w", endpoint, err)
+	}
+	active := map[cluster.MemberID]bool{}
+	for name, n := range values {
+		text := strings.Trim(strings.TrimPrefix(name, prefix), `"}`)
+		id, err := strconv.ParseUint(text, 16, 64)
+		if err != nil {
+			return nil, fmt.Errorf("its metrics name a member %.40q", text)
+		}
+		active[cluster.MemberID(id)] = n > 0
+	}
+	return active, nil
+}
+
 // metric reads one number, at least zero, out of the metrics of the member at an
 // endpoint.
 func metric(ctx context.Context, endpoint string, config *tls.Config, name string) (float64, error) {
@@ -72,6 +94,12 @@ func metric(ctx context.Context, endpoint string, config *tls.Config, name strin
 
 // metrics reads several, without those that the member does not have.
 func metrics(ctx context.Context, endpoint string, config *tls.Config, names ...string) (map[string]float64, error) {
+	return metricsWhere(ctx, endpoint, config, func(name string) bool { return slices.Contains(names, name) })
+}
+
+// metricsWhere reads those whose names are wanted.
+func metricsWhere(ctx context.Context, endpoint string, config *tls.Config, wanted func(name string) bool) (
+	map[string]float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(endpoint, "/")+"/metrics", nil)
 	if err != nil {
 		return nil, err
@@ -85,18 +113,18 @@ func metrics(ctx context.Context, endpoint string, config *tls.Config, names ...
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("its metrics answer with %s", answer.Status)
 	}
-	return readMetrics(answer.Body, names...)
+	return readMetrics(answer.Body, wanted)
 }
 
 // maxMetrics bounds what is read of a member's metrics, which are some 100 KB.
 const maxMetrics = 16 << 20
 
-func readMetrics(r io.Reader, names ...string) (map[string]float64, error) {
+func readMetrics(r io.Reader, wanted func(name string) bool) (map[string]float64, error) {
 	values := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(r, maxMetrics))
 	for lines.Scan() {
 		name, text, ok := strings.Cut(lines.Text(), " ")
-		if !ok || !slices.Contains(names, name) {
+		if !ok || !wanted(name) {
 			continue
 		}
 		// "2.147483648e+09"

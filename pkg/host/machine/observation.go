@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -271,6 +272,20 @@ type Remote struct {
 	// ClosedPeers are the members that answer clients, and whose peer port this machine
 	// does not reach. Only the checks before init and join try them.
 	ClosedPeers []ClosedPeer `json:"closedPeers,omitempty"`
+	// Apart are the pairs of members of which one does not reach the other's peer port. Only
+	// status, and the checks before a join, ask.
+	Apart []Apart `json:"apart,omitempty"`
+}
+
+// An Apart is two members of which From does not reach the peer port of To, at URLs.
+type Apart struct {
+	From string   `json:"from"`
+	To   string   `json:"to"`
+	URLs []string `json:"urls"`
+}
+
+func (a Apart) String() string {
+	return fmt.Sprintf("member %s does not reach the peer port of member %s (%s)", a.From, a.To, strings.Join(a.URLs, ","))
 }
 
 // An UnreachableEndpoint is a client URL that does not say which cluster it is of.

@@ -264,10 +264,13 @@ var checks = []Check{
 		}
 		return found
 	}},
-	{"PeerPorts", "this machine reaches the peer ports of the members", func(w *world) (found []Finding) {
+	{"PeerPorts", "this machine reaches the peer ports of the members, and they each other's", func(w *world) (found []Finding) {
 		for _, p := range w.obs.Remote.ClosedPeers {
-			found = append(found, warning("open the peer port between all members, in both directions",
+			found = append(found, warning(OpenPeerPorts,
 				"this machine does not reach the peer port of member %s: %s", p.Name, p.Why)...)
+		}
+		for _, pair := range w.obs.Remote.Apart {
+			found = append(found, warning(OpenPeerPorts, "%s", pair)...)
 		}
 		return found
 	}},
@@ -283,6 +286,9 @@ var checks = []Check{
 		return warning(why.Next, "%s", why.Text)
 	}},
 }
+
+// OpenPeerPorts is what to do about a peer port that is not reached.
+const OpenPeerPorts = "open the peer port between all members, in both directions"
 
 var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 

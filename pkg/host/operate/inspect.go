@@ -55,6 +55,7 @@ func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Obser
 	if goal.Action == machine.Join && obs.Remote.Answered {
 		obs.Remote.ClockSkew = m.skew(ctx)
 		obs.Remote.ClosedPeers = m.closedPeers(ctx, obs.Remote.Members)
+		obs.Remote.Apart = m.Apart(ctx, obs.Remote.Members)
 	}
 	return obs, nil
 }

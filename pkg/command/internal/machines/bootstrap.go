@@ -160,6 +160,11 @@ func (t *task) build(ctx context.Context) error {
 	if t.goal.Action == machine.Init && (t.goal.Phase == "" || t.goal.Phase == machine.PostInit) {
 		v.Join = "etcdadm join " + machine.URLs(cfg).Client[0]
 	}
+	if t.goal.Action == machine.Join && (t.goal.Phase == "" || t.goal.Phase == "health") {
+		for _, pair := range m.Apart(ctx, r.Last.Remote.Members) {
+			t.warn("%s: %s", pair, machine.OpenPeerPorts)
+		}
+	}
 	return t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 		t.sayBuilt(w, cfg, r)
 		if v.Join != "" {

@@ -100,7 +100,11 @@ func AddStatus(cmd *cobra.Command, out *cli.Output) *Status {
 // check how the cluster is where that is not healthy.
 func (s *Status) Run(cmd *cobra.Command, check bool) error {
 	m, obs, err := s.t.see(func(m *operate.Machine) (machine.Observation, error) {
-		return m.Observe(cmd.Context(), s.t.goal)
+		obs, err := m.Observe(cmd.Context(), s.t.goal)
+		if err == nil {
+			obs.Remote.Apart = m.Apart(cmd.Context(), obs.Remote.Members)
+		}
+		return obs, err
 	})
 	if err != nil {
 		return err
@@ -115,6 +119,9 @@ func (s *Status) Run(cmd *cobra.Command, check bool) error {
 		var because []string
 		for _, e := range expired(obs) {
 			because = append(because, "the certificate "+e.Name+" of this machine has expired")
+		}
+		for _, pair := range obs.Remote.Apart {
+			because = append(because, pair.String())
 		}
 		health = render.CheckMembers(obs.Remote.Answered, obs.Remote.Members, obs.At, because...)
 	}
@@ -199,7 +206,13 @@ func writeMembers(w io.Writer, r machine.Remote) error {
 			strings.Join(m.PeerURLs, ","), orDash(strings.Join(m.ClientURLs, ",")), strconv.FormatInt(m.DBSize>>20, 10) + " MiB",
 		})
 	}
-	return cli.Rows(w, rows...)
+	if err := cli.Rows(w, rows...); err != nil {
+		return err
+	}
+	for _, pair := range r.Apart {
+		fmt.Fprintf(w, "warning: %s: %s\n", cli.Plain(pair.String()), machine.OpenPeerPorts)
+	}
+	return nil
 }
 
 func alarms(m cluster.Member) string {
