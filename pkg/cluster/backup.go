@@ -37,5 +37,5 @@ type Uncounted struct {
 	Why  string `json:"why"`
 }
 
-// MaxUncounted is how many of them are told of.
+// MaxUncounted is how many of them are named.
 const MaxUncounted = 20

@@ -98,7 +98,7 @@ func HazardsIn(list []Hazard, to etcdversion.Version) []Hazard {
 // HazardsFrom returns what keeps a member that runs one version from changing to
 // another of the next minor version: what is there, and, where its patch is below
 // the floor, what is not proved absent. What a raft snapshot takes away is not among
-// them, nor is [HazardOldLog] of which nobody can tell: a step of its own comes first.
+// them, nor is [HazardOldLog], which nobody can tell: a step of its own comes first.
 func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 	if from.Minor+1 != to.Minor {
 		return nil

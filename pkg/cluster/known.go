@@ -9,7 +9,7 @@ type Known struct {
 	Peers []KnownPeer `json:"peers,omitempty"`
 	// Spec is the spec that it works by, zero where it knows none.
 	Spec Spec `json:"spec"`
-	// Store is what the store told it last, StoreAge ago; Records are the nodes that have
+	// Store is what it last read from the store, StoreAge ago; Records are the nodes that have
 	// published themselves there. StoreProblem says why it cannot read the store now.
 	Store        Store         `json:"store"`
 	StoreAge     time.Duration `json:"storeAge,omitempty"`

@@ -62,7 +62,7 @@ type Node struct {
 	Hazards []Hazard `json:"hazards,omitempty"`
 	// LeaseVoters is the lease voter record on the node's disk.
 	LeaseVoters LeaseVoters `json:"leaseVoters"`
-	// Lease is the last coordinator's lease that the node granted or was told of.
+	// Lease is the last coordinator's lease that the node granted or heard of.
 	Lease Lease `json:"lease"`
 	// Versions are the etcd versions that the node has binaries of, ascending. Broken are
 	// those whose binaries are there, and are not what they are called, and those that it
@@ -89,7 +89,7 @@ type Node struct {
 	// Staged is a restore that the node prepares beside what it runs, nil for
 	// none.
 	Staged *Staged `json:"staged,omitempty"`
-	// Revision is the node's high-water mark: its member has told of no revision
+	// Revision is the node's high-water mark: its member has reported no revision
 	// above it, in any incarnation.
 	Revision Revision `json:"revision,omitempty"`
 	// Serving are the peer URLs that its member was last started for, nil where that is

@@ -45,7 +45,7 @@ type Observation struct {
 	Leader MemberID `json:"leader,omitempty"`
 	// Revision is the highest revision that a member reported.
 	Revision Revision `json:"revision,omitempty"`
-	// ClusterVersion is the highest cluster version that a member told of, zero where
+	// ClusterVersion is the highest cluster version that a member reported, zero where
 	// none did.
 	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
 	// Downgrade is the version to which etcd lets the cluster be downgraded now, zero

@@ -67,7 +67,7 @@ const (
 	CauseOther Cause = "other"
 )
 
-// NoReport says why a node's etcd, whose process runs, told nothing of itself.
+// NoReport says why a node's etcd, whose process runs, reported nothing.
 type NoReport struct {
 	Cause Cause  `json:"cause"`
 	Text  string `json:"text"`

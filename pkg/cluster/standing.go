@@ -14,18 +14,18 @@ type Standing struct {
 	// what it is, Storage the version of its storage format, zero before etcd 3.6.
 	Answers, Leads bool
 	Runs, Storage  etcdversion.Version
-	// Seen is the highest cluster version that is known here, or told by the others.
+	// Seen is the highest cluster version that is known here, or reported by the others.
 	Seen etcdversion.Version
-	// Lowest is the oldest version that another member tells to run, Downgrade the one to
+	// Lowest is the oldest version that another member says it runs, Downgrade the one to
 	// which etcd lets the cluster be downgraded, zero for none.
 	Lowest, Downgrade etcdversion.Version
-	// Cluster is the cluster version that the member itself tells, which a downgrade lowers.
+	// Cluster is the cluster version that the member itself reports, which a downgrade lowers.
 	Cluster etcdversion.Version
 	// Others is how many other voters there are by the list of the member, Serving how
 	// many of them serve right now.
 	Others, Serving int
 	// Ordered is how many voters there were when the change was ordered, by the record of
-	// the lease voters, zero where nothing tells.
+	// the lease voters, zero where it is unknown.
 	Ordered int
 }
 
@@ -153,7 +153,7 @@ func (c VersionChange) Judge(a Attempt) Verdict {
 
 // NoWayBack says why the old version must not be started on the data, empty where it
 // may. seen is the highest cluster version that the data, the node and the other members
-// tell of, zero where none does; found is what a check of the data finds right now. Where
+// report, zero where none does; found is what a check of the data finds right now. Where
 // the old version is a later one, the way back is a change to it, of data in which the
 // new one may have left what the old one cannot run with.
 func (c VersionChange) NoWayBack(seen etcdversion.Version, found []Hazard) string {

@@ -83,7 +83,7 @@ func (n Node) LostBefore(v etcdversion.Version) []string {
 // Pending reports whether the change is under way.
 func (c *VersionChange) Pending() bool { return c != nil && c.Failed == "" }
 
-// HidesDowngrade reports whether a downgrade may be enabled of which no member tells: etcd 3.5, which
+// HidesDowngrade reports whether a downgrade may be enabled that no member reports: etcd 3.5, which
 // all of them run or will, does not. It ends it by itself, but only while it hears from all members.
 // Those whose version is unknown do not count.
 func HidesDowngrade(runs ...etcdversion.Version) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// maxTold is how much of a list of the store a person is told: an answer has 4 MiB at most.
+// maxTold is how much of a list of the store a person gets: an answer has 4 MiB at most.
 const maxTold = 2000
 
 // known tells a person what this daemon knows of its cluster.
@@ -35,7 +35,7 @@ func (d *Daemon) known(ctx context.Context) *cluster.Known {
 	return k
 }
 
-// bounded leaves out of what the store says what is too long to be told.
+// bounded leaves out of what the store says what is too long for an answer.
 func bounded(s cluster.Store) cluster.Store {
 	if n := len(s.Backups); n > maxTold {
 		s.Backups, s.BackupsKnown = nil, false

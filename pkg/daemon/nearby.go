@@ -124,7 +124,7 @@ func (c *peerGroup) announce(ctx context.Context) (ended func()) {
 	return func() { <-done }
 }
 
-// tryAnnounce returns nil where it failed, which is told the first time.
+// tryAnnounce returns nil where it failed, which is logged the first time.
 func (c *peerGroup) tryAnnounce(first bool) (stop func() error) {
 	stop, err := c.nearby.Announce()
 	switch {

@@ -152,7 +152,7 @@ const missingAfter = 20 * time.Second
 // missing reports whether nobody has had this lease voter's vote for too long. A
 // pause is no reason for concern, nor is a node that others have made no lease voter:
 // own is the record on its disk, which it keeps where the change did not reach it,
-// heard the newest of which any answer told.
+// heard the newest that any answer named.
 func missing(self cluster.NodeName, own, heard cluster.LeaseVoters, v *lease.Vote, paused bool, now time.Time) bool {
 	former := lease.Newer(heard, own) && !slices.Contains(heard.Names, self)
 	return v != nil && !paused && !former && now.Sub(v.At) > missingAfter

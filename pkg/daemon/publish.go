@@ -126,7 +126,7 @@ func why(r reconcile.Report) string {
 	return s + askedBy(r.Observation.Store.Requests)
 }
 
-// maxPerson is how much of a person's name is told: whoever writes into the store chooses it.
+// maxPerson is how much of a person's name is shown: whoever writes into the store chooses it.
 const maxPerson = 64
 
 // askedBy says who asked for what the coordinator has to do. A pause asks for nothing.
@@ -279,7 +279,7 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report, digest 
 	return nil
 }
 
-// told is how many of the newest backups the status tells of.
+// told is how many of the newest backups the status shows.
 const told = 10
 
 // worthTelling returns the newest backups, those that were verified or tried

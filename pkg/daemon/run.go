@@ -59,7 +59,7 @@ type Daemon struct {
 	keeping sync.Mutex
 	// reported is when this daemon last reported an observation, in nanoseconds since 1970.
 	reported atomic.Int64
-	// strangers are the names of nodes of other clusters that were told of.
+	// strangers are the names of nodes of other clusters that were logged.
 	strangers sync.Map
 	// reports wakes watchStore.
 	reports chan struct{}

@@ -19,7 +19,7 @@ func (c checker) number(token cluster.Token) (number int) {
 	return number
 }
 
-// mayBeNewer reports whether an incarnation of which a node has data could be a
+// mayBeNewer reports whether an incarnation that a node has data of could be a
 // later one than what runs: the store, which could tell, does not answer, and
 // nothing that it said before settles it.
 func (c checker) mayBeNewer(token cluster.Token) bool {

@@ -385,7 +385,7 @@ func (w *world) writeLeaseVoters(op *LeaseVotersWrite) {
 	}
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		// One that leaves is told too, if it has a record to compare with.
+		// One that leaves gets it too, if it has a record to compare with.
 		leaves := slices.Contains(op.Expect, n.Name) && n.LeaseVoters.Token == op.Token
 		if n.Reachable && (slices.Contains(op.Names, n.Name) || leaves) {
 			n.LeaseVoters = w.LeaseVoters

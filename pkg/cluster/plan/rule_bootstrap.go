@@ -277,7 +277,7 @@ func (l *view) evidence() []string {
 }
 
 // unknown returns the known nodes that do not answer and may hold data: those that
-// never told this observer what is on their disks, and those that told, but are not
+// never reported to this observer what is on their disks, and those that did, but are not
 // known to use this store. They may have begun since, by the record in another one.
 func (l *view) unknown() []cluster.NodeName {
 	var list []cluster.NodeName

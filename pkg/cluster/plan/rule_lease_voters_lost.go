@@ -21,7 +21,7 @@ import (
 //
 // With that word it is safe. Each known node answers or is gone, so that whoever
 // could grant on the old record, or on one that is newer than all that can be
-// seen, is among those that answer, and has told; without those that are gone and
+// seen, is among those that answer, and has reported; without those that are gone and
 // those that have lost their record, they are no majority. From the adoption on a
 // node grants on no older record, and the new one needs a majority of the
 // voters: a second recovery shares a node with it. That these are the voters is

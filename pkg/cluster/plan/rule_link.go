@@ -6,7 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// linkGrace is for how long a peer port must fail before it is told: a member
+// linkGrace is for how long a peer port must fail before a hold says so: a member
 // that is started again is back long before.
 const linkGrace = 10 * time.Second
 
@@ -17,7 +17,7 @@ type Unlinked struct {
 }
 
 // UnlinkedVoters returns the voters whose etcd runs, of which one does not reach the other's
-// peer port. A member that has not told its name goes by its ID.
+// peer port. A member whose name is unknown goes by its ID.
 func UnlinkedVoters(obs cluster.Observation) []Unlinked {
 	l := newView(cluster.Spec{}, obs)
 	name := func(m cluster.Member) cluster.NodeName {

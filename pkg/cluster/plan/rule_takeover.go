@@ -211,7 +211,7 @@ func (l *view) unfitVoter(m cluster.Member) string {
 	return ""
 }
 
-// inTheWay says what else may contradict a takeover: nodes of which nothing is known, or
+// inTheWay says what else may contradict a takeover: nodes about which nothing is known, or
 // which are to run an incarnation without a record. One of which the store has a record
 // has no quorum: all nodes answer, and it would be the present one.
 func (l *view) inTheWay() (why []string) {

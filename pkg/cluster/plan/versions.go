@@ -5,7 +5,7 @@ import (
 )
 
 // VersionHolds returns what holds the change of a member to the version of the spec: the
-// gates of the daemons, for a cluster of which only the members tell. Policy.Unbacked
+// gates of the daemons, for a cluster of which only the members are observed. Policy.Unbacked
 // says that it has no store.
 func VersionHolds(spec cluster.Spec, obs cluster.Observation) []Hold {
 	l := newView(spec, obs)

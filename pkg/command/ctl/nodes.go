@@ -87,7 +87,7 @@ func (t *tool) warnSilent(cmd *cobra.Command, known []cluster.NodeName, report r
 		return
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(r.Lost, silent)))
-	warn(cmd, "--lost does not name %s, of which there was no answer %s: they may be waited for; if all are gone for "+
+	warn(cmd, "--lost does not name %s, which did not answer %s: they may be waited for; if all are gone for "+
 		"good: --lost=%s", words(silent), render.Age(t.now().Sub(report.At)), strings.ReplaceAll(words(all), ", ", ","))
 }
 

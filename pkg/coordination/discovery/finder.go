@@ -59,7 +59,7 @@ type Options struct {
 	// same. While there are any, the sources may be wrong. It may be nil, and must not
 	// call the finder.
 	Unanswered func() []string
-	// Log is told of each problem when it begins and when it is over. It must
+	// Log is called for each problem when it begins and when it is over. It must
 	// not call the finder, and may be nil.
 	Log func(format string, args ...any)
 }

@@ -96,7 +96,7 @@ func (n *Nearby) proved(ctx context.Context, all []netip.AddrPort) []Seed {
 	var found []Seed
 	for i, a := range all {
 		if good[i] {
-			// What it is called is its own affair, and told by the gossip.
+			// Its name is its own affair, and comes by the gossip.
 			found = append(found, Seed{Address: a.String()})
 		}
 	}

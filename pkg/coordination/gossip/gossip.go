@@ -37,7 +37,7 @@ type Options struct {
 	// Meta is asked once, by New, for what other nodes see as Peer.Meta: at
 	// most 512 bytes. It may be nil.
 	Meta func() []byte
-	// OnConflict is told of a conflict when it begins. It must return at once
+	// OnConflict is called with a conflict when it begins. It must return at once
 	// and may be nil.
 	OnConflict func(Conflict)
 	// Log gets what a person may want to read. It may be nil.

@@ -96,7 +96,7 @@ func (v *Vote) Quiet(self cluster.NodeName, now time.Time) time.Duration {
 }
 
 // Lapsed returns who let its lease run out, empty for nobody: it may be gone, and
-// gossip has only not noticed yet. It is told for as long again when another has got the
+// gossip has only not noticed yet. It is answered so for as long again when another has got the
 // lease, who is about to observe for the first time.
 func (v *Vote) Lapsed(now time.Time) cluster.NodeName {
 	switch {

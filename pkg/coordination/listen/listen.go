@@ -24,7 +24,7 @@ type Limits struct {
 	Total, PerSource int
 	// Reserved is how many of Total only this machine's own addresses may take.
 	Reserved int
-	// Dropped, if not nil, is told of each connection that is closed for a bound,
+	// Dropped, if not nil, is called for each connection that is closed for a bound,
 	// and of its address.
 	Dropped func(source string)
 }

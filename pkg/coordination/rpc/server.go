@@ -56,10 +56,10 @@ type ServerOptions struct {
 	// Identify tells whose certificate a connection has. It is needed with TLS.
 	// Authenticated is set for it.
 	Identify func(tls.ConnectionState) (Caller, error)
-	// Panicked is told of a handler's panic; nil ignores it. The caller gets an
+	// Panicked is called with a handler's panic; nil ignores it. The caller gets an
 	// error of kind [Internal].
 	Panicked func(method string, value any, stack []byte)
-	// Strange is told of calls of services that nobody has registered, which get
+	// Strange is called for calls of services that nobody has registered, which get
 	// [ErrUnimplemented], with the address that they come from; nil ignores them.
 	Strange func(from Caller, address, method string)
 

@@ -72,7 +72,7 @@ type catalog struct {
 // A vetter is the method Vet of a backup.Vetter.
 type vetter func(ctx context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error)
 
-// A part is what the backups of which the names begin with a prefix are.
+// A part is the backups whose names begin with a prefix.
 type part struct {
 	prefix    string
 	backups   []cluster.Backup

@@ -47,7 +47,7 @@ type Options struct {
 	Peers func() []observe.Peer
 	// Store returns what the control store says; nil for what View says.
 	Store func(ctx context.Context) observe.StoreAnswer
-	// Heard is told of every answer of another node; nil ignores them.
+	// Heard is called with every answer of another node; nil ignores them.
 	Heard func(node cluster.NodeName, a cluster.Answer)
 	Now   func() time.Time
 	// Fit and Progress are those of [newLease]; nil for always.

@@ -42,7 +42,7 @@ func (h *heardOf) note(from cluster.NodeName, a cluster.Answer) {
 	}
 }
 
-// count returns how many daemons have told what they know, and how many they name.
+// count returns how many daemons have said what they know, and how many they name.
 func (h *heardOf) count() (told, named int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +56,7 @@ func (h *heardOf) named() []observe.Peer {
 	return slices.SortedFunc(maps.Values(h.peers), func(a, b observe.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// best returns what is told by the daemon that has read the store last, else, where none can
+// best returns what the daemon says that has read the store last, else, where none can
 // read it, by the first one; ok is false where none tells.
 func (h *heardOf) best() (node cluster.NodeName, known cluster.Known, ok bool) {
 	h.mu.Lock()

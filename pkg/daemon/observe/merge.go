@@ -194,7 +194,7 @@ func (in inputs) evidence(obs *cluster.Observation, reports []memberReport, m cl
 		e.BeforeCommitted = max(e.BeforeCommitted, p.Committed)
 	}
 	for _, n := range obs.Nodes {
-		// A node that does not answer told of its disk long ago, and one that has
+		// A node that does not answer reported its disk long ago, and one that has
 		// other data tells of another member.
 		if n.Name == m.Name && n.Reachable && n.Assigned != nil && n.Assigned.Token == obs.Token &&
 			(n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) {

@@ -40,7 +40,7 @@ func (w *world) unsupported(want etcdversion.Version) *Hold {
 		return w.olderThanData(want, is)
 	case low.IsZero() && (want.Major != is.Major || want.Minor > is.Minor+1):
 		return hold(VersionStep, "upgrade one minor version at a time, with --version",
-			"etcd %s cannot follow %d.%d, of which the data in %s is", want, is.Major, is.Minor, w.cfg.Paths.Data)
+			"etcd %s cannot follow %d.%d, the version of the data in %s", want, is.Major, is.Minor, w.cfg.Paths.Data)
 	}
 	return nil
 }

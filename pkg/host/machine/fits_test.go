@@ -42,7 +42,7 @@ func TestTheDataSaysWhichVersionRunsIt(t *testing.T) {
 		{"3.6.0", "3.4.25", "3.6.16", ""}, // what is wrong there is put right
 		{"3.6.0", "3.6.16", "3.6.16", ""},
 		{"3.6.0", "", "3.7.3", ""},
-		{"3.5.0", "", "3.7.3", "etcd 3.7.3 cannot follow 3.5, of which the data in /var/lib/etcd is"},
+		{"3.5.0", "", "3.7.3", "etcd 3.7.3 cannot follow 3.5, the version of the data in /var/lib/etcd"},
 		{"3.5.0", "", "3.5.35", ""}, // also after a downgrade from 3.6
 		{"3.5.0", "3.5.35", "3.5.35", ""},
 		{"3.5.0", "3.5.35", "3.6.16", ""},

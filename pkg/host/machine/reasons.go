@@ -42,7 +42,7 @@ var reasonDocs = []ReasonDoc{
 		"Another `--name`, or `etcdadm remove` the old member."},
 	{LearnerPending, "Another machine is joining; etcd has one learner at a time.",
 		"Nothing, it clears by itself. A learner that has caught up is promoted by any `join` that waits for it; one " +
-			"of which the leader has no message, or that takes no snapshot, for `--orphan-timeout` (30m) is removed. " +
+			"from which the leader has no message, or that takes no snapshot, for `--orphan-timeout` (30m) is removed. " +
 			"To remove it sooner: `etcdadm remove`. If its etcd runs but does not catch up, the text says what to run."},
 	{QuorumMargin, "The step would leave fewer healthy voters than a majority, or the cluster already has too few " +
 		"now. A command waits 15 s at most for it to clear, and not longer than `--membership-timeout`: it may be an " +

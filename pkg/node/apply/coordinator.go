@@ -171,7 +171,7 @@ func pointOf(op plan.Operation) string { return strings.ReplaceAll(plan.KindOf(o
 
 // stillEvicted reads the member list through the quorum once more before a
 // node's process is stopped or its data moved in the present incarnation: what
-// nodes told of it in the last observation need not be what the quorum says.
+// nodes reported in the last observation need not be what the quorum says.
 func (c *Coordinator) stillEvicted(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	var token cluster.Token
 	var id cluster.MemberID

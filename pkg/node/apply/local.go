@@ -73,7 +73,7 @@ type LocalOptions struct {
 	// Names, if not nil, makes the names of nodes known to this machine. It is called
 	// before a process is started.
 	Names func()
-	// OtherPatch, if not nil, is told that there are no binaries of the version that a
+	// OtherPatch, if not nil, is called when there are no binaries of the version that a
 	// member is to run, and which patch of it is started.
 	OtherPatch func(v etcdversion.Version, path string)
 	// Bounds hold whoever orders to what this node's own flags say.
@@ -140,7 +140,7 @@ type Local struct {
 	spawned atomic.Pointer[etcdversion.Version]
 	// serving are the peer URLs that the member was started for.
 	serving atomic.Pointer[[]string]
-	// recorded is the member as etcd has it on record, nil where it has not told yet.
+	// recorded is the member as etcd has it on record, nil where it has not reported yet.
 	recorded atomic.Pointer[cluster.Member]
 	// work wakes Watch.
 	work chan struct{}

@@ -223,7 +223,7 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 }
 
 // named returns the URLs under which a member is looked for: its own, and those that
-// its peers have on record or were told at its start.
+// its peers have on record or were given at its start.
 func named(own cluster.URLs, s nodestate.State, name cluster.NodeName) cluster.URLs {
 	own.Peer = slices.Clone(own.Peer)
 	for _, m := range slices.Concat(s.Voters, s.Peers) {

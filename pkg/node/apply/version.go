@@ -95,7 +95,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 		return err
 	}
 	crashpoint.Hit("member-change-version.before-spawn")
-	// What keeps the new version from starting is found, and told, by who settles it.
+	// What keeps the new version from starting is found, and reported, by who settles it.
 	_ = l.spawn(ctx, s, etcdconf.StateExisting, ran)
 	l.compareAlways(ctx)
 	l.watchChange(ctx, s)
@@ -272,7 +272,7 @@ func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.
 	return now, nil
 }
 
-// versionsOfOthers returns the highest cluster version that is known here or told by the peers, and
+// versionsOfOthers returns the highest cluster version that is known here or reported by the peers, and
 // the oldest version that a peer runs, zero where none tells.
 func (l *Local) versionsOfOthers(ctx context.Context, s nodestate.State) (seen, lowest etcdversion.Version) {
 	seen = s.DataVersion()

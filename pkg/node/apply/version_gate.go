@@ -12,10 +12,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
-// mayChangeVersion makes sure, each time that a node is told to change its member's
+// mayChangeVersion makes sure, each time that a node is ordered to change its member's
 // version, that every other voter serves, each by itself, and that the member does
 // not lead them: the cluster may have changed since it was observed, or since the
-// node was told for the first time. The node looks once more, see [Local.othersServe]:
+// node was ordered to for the first time. The node looks once more, see [Local.othersServe]:
 // the order may come to it late.
 func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	change, ok := op.(*plan.MemberChangeVersion)

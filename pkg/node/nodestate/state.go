@@ -26,7 +26,7 @@ type State struct {
 	ClusterID   cluster.ClusterID `json:"clusterID,omitzero"`
 	MemberToken cluster.Token     `json:"memberToken,omitempty"`
 
-	// Voters are the voters that the member told of last, with their peer URLs.
+	// Voters are the voters that the member reported last, with their peer URLs.
 	Voters []cluster.InitialMember `json:"voters,omitempty"`
 	// Differs is what is known against the member's data, nil for nothing.
 	Differs *Differs `json:"differs,omitempty"`
@@ -34,7 +34,7 @@ type State struct {
 	// Change is a change of the etcd version that has begun, or has failed, nil for
 	// none. It counts for the incarnation that it names.
 	Change *cluster.VersionChange `json:"change,omitempty"`
-	// Seen is the last cluster version that the member has told of.
+	// Seen is the last cluster version that the member has reported.
 	Seen *SeenVersion `json:"seen,omitempty"`
 
 	// Prepared is the node's promise to take part in a bootstrap.
@@ -42,7 +42,7 @@ type State struct {
 	// Staged is a restore that the node prepares, nil for none. What is on the
 	// disk of it is in RestoreDir.
 	Staged *cluster.Staged `json:"staged,omitempty"`
-	// Revision is above every revision that the node's member has told of, in
+	// Revision is above every revision that the node's member has reported, in
 	// whatever incarnation. It is written ahead, see [Mark].
 	Revision cluster.Revision `json:"revision,omitzero"`
 	// NewestBackup is the name of the newest backup that the node has seen in the
@@ -80,7 +80,7 @@ type Self struct {
 }
 
 // PeerURLs returns where the members look for the one of that name, as far as it is
-// known: where its own member told last that it is, or was told to be.
+// known: where its own member last reported that it is, or was ordered to be.
 func (s State) PeerURLs(name cluster.NodeName) []string {
 	for _, list := range [][]cluster.InitialMember{s.Voters, s.Peers} {
 		for _, m := range list {

@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// A SeenVersion is the version that a member has told its data to be of
+// A SeenVersion is the version that a member reported for its data
 // ([cluster.Report.DataVersion]): an older etcd must not be started on it. It becomes
 // an earlier one only where etcd itself has made the data so, for a downgrade.
 type SeenVersion struct {
