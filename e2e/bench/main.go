@@ -125,6 +125,9 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.changes(ctx); err != nil {
 		return err
 	}
+	if err := b.moves(ctx); err != nil {
+		return err
+	}
 	if err := b.versions(ctx); err != nil {
 		return err
 	}
