@@ -32,6 +32,9 @@ const (
 	// and with it a digest made for nothing.
 	defaultComparePeriod = time.Minute
 	compareTick          = time.Second
+	// defaultClosedCompare is how long the comparison of a member that is closed to clients is
+	// left to the coordinator, which compares all of a restore before it opens the first.
+	defaultClosedCompare = 15 * time.Second
 	// compareTries bounds how often a compaction is compared whose digests were
 	// not kept: each reads the whole database.
 	compareTries = 3
@@ -137,7 +140,7 @@ func (l *Local) before(path string, compared []string) func(context.Context) ([]
 		if err := l.rightBinary(ctx, path, s); err != nil {
 			return nil, err
 		}
-		byEtcd := l.servedWithout(ctx, s)
+		byEtcd := !l.agreedNow() && l.servedWithout(ctx, s)
 		refused := byEtcd && l.refusedByEtcd()
 		switch again := l.comparer.refusedAgain(refused); {
 		case again:
@@ -241,19 +244,21 @@ func (l *Local) compareAlways(ctx context.Context) {
 func (l *Local) compareLoop(ctx context.Context) {
 	pid, settled, pause := 0, false, firstCompare
 	var kept compaction
-	var next time.Time
+	var next, began time.Time
 	for ctx.Err() == nil {
 		if now := l.o.Proc.Status().PID; now != pid {
 			// Also one that etcd has compared: up to 3.5 it compares with nobody before
 			// the first raft snapshot, from which it learns who its peers are, and in no
 			// version with those that have compacted what it has.
 			pid, pause = now, firstCompare
-			settled, next = false, time.Time{}
+			settled, next, began = false, time.Time{}, time.Now()
 		}
 		var changed <-chan struct{}
 		switch {
 		case pid == 0:
 			pause, changed = min(2*pause, compareTick), l.o.Proc.Changed()
+		case !settled && l.leftToCoordinator(began):
+			pause, changed = min(compareTick, l.o.closedCompare), l.o.Proc.Changed()
 		case !settled:
 			var c comparison
 			if c, settled = l.compareAt(ctx, 0); settled && l.o.Proc.Status().PID == pid {
@@ -272,6 +277,20 @@ func (l *Local) compareLoop(ctx context.Context) {
 		}
 		_ = wait.Until(ctx, pause, changed)
 	}
+}
+
+// leftToCoordinator reports whether the coordinator compares a member that began to run a
+// moment ago, or has just done so: one that is closed to clients, and the first that it opens.
+func (l *Local) leftToCoordinator(began time.Time) bool {
+	s := l.o.State.State()
+	closed := s.Assigned != nil && s.Assigned.Quarantined
+	return closed && time.Since(began) < l.o.closedCompare || l.agreedNow()
+}
+
+// agreedNow reports whether the coordinator found a moment ago that the restored members agree.
+func (l *Local) agreedNow() bool {
+	at := l.agreedAt.Load()
+	return at != nil && time.Since(*at) < l.o.closedCompare
 }
 
 // A compaction is how far the comparison of compactions is.

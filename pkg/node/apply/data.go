@@ -64,7 +64,11 @@ func (l *Local) setAside(ctx context.Context, op *plan.DataSetAside) error {
 // Killed in between, or where it cannot be recorded, the record still says that it is to be
 // done. A process that cannot be started so is started as before: it is kept running, or
 // tried again, by what it was given last, and nobody may want the other any more.
-func (l *Local) quarantine(ctx context.Context, on bool) error {
+//
+// Agreed says that the coordinator has just compared the data of all members, before it lets
+// clients in to the first of them. Clients wait for this start, so nobody reads all of it once
+// more in that moment, and etcd gets little time to end: it has no clients.
+func (l *Local) quarantine(ctx context.Context, on, agreed bool) error {
 	s := l.o.State.State()
 	if s.Assigned == nil {
 		return refuse("the node has no assignment")
@@ -79,7 +83,7 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 	}
 	crashpoint.Hit("quarantine.before-restart")
 	if !s.Assigned.Stopped && l.o.Proc.Status().State != cluster.ProcessStopped {
-		if err := l.run(ctx, s, state); err != nil {
+		if err := l.reopen(ctx, s, state, agreed); err != nil {
 			ctx, end := context.WithTimeout(context.WithoutCancel(ctx), quickDeadline)
 			defer end()
 			return errors.Join(err, l.run(ctx, l.o.State.State(), state))
@@ -87,4 +91,17 @@ func (l *Local) quarantine(ctx context.Context, on bool) error {
 	}
 	crashpoint.Hit("quarantine.before-record")
 	return l.o.State.Update(nodestate.Quarantine(on))
+}
+
+// reopen starts the process with the URLs that s asks for.
+func (l *Local) reopen(ctx context.Context, s nodestate.State, state etcdconf.State, agreed bool) error {
+	if agreed {
+		now := time.Now()
+		l.agreedAt.Store(&now)
+		l.comparer.end(ctx)
+		if err := l.o.Proc.StopWithin(ctx, switchGrace); err != nil {
+			return err
+		}
+	}
+	return l.run(ctx, s, state)
 }

@@ -101,6 +101,8 @@ type LocalOptions struct {
 	recheck time.Duration
 	// comparePeriod is defaultComparePeriod, where no test has another time.
 	comparePeriod time.Duration
+	// closedCompare is defaultClosedCompare, where no test has another time.
+	closedCompare time.Duration
 	// record writes a change of version down: [nodestate.File.Update], where no test
 	// has a disk that hangs.
 	record func(*nodestate.File, nodestate.Transition) error
@@ -132,6 +134,8 @@ type Local struct {
 	changes   changeWatcher
 	late      changeWatcher
 	links     linkWatch
+	// agreedAt is when the coordinator found last that the restored members agree.
+	agreedAt atomic.Pointer[time.Time]
 	// lacking says that the member could not be started for want of binaries.
 	lacking atomic.Bool
 	// forced is how many entries have been proposed for the raft snapshot under way.
@@ -157,6 +161,7 @@ func NewLocal(o LocalOptions) *Local {
 	o.diskTimeout = cmp.Or(o.diskTimeout, defaultDiskTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	o.comparePeriod = cmp.Or(o.comparePeriod, defaultComparePeriod)
+	o.closedCompare = cmp.Or(o.closedCompare, defaultClosedCompare)
 	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
 	if o.record == nil {
 		o.record = (*nodestate.File).Update
@@ -288,9 +293,9 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 	case *plan.DataDiscard:
 		return l.discard(op)
 	case *plan.QuarantineSet:
-		return l.quarantine(ctx, true)
+		return l.quarantine(ctx, true, false)
 	case *plan.QuarantineLift:
-		return l.quarantine(ctx, false)
+		return l.quarantine(ctx, false, op.ExpectRevision > 0)
 	}
 	return fmt.Errorf("%s is not carried out by nodes", plan.KindOf(order.Operation).Path)
 }
