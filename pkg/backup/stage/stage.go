@@ -110,10 +110,11 @@ func (s Stager) Restore(ctx context.Context, o apply.RestoreOptions) error {
 			return err
 		}
 	}
+	how.Consume = true
 	if err := tool.Restore(ctx, how); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(path), os.RemoveAll(filepath.Join(o.Dir, raisedName)))
+	return errors.Join(os.RemoveAll(path), os.RemoveAll(filepath.Join(o.Dir, raisedName)))
 }
 
 // raisedName is the data directory in which a revision is raised.

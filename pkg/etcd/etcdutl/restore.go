@@ -19,6 +19,9 @@ import (
 type RestoreOptions struct {
 	// Snapshot is the file.
 	Snapshot string
+	// Consume deletes the file as soon as the tool has read it, so that what of it is not
+	// on the disk yet never gets there.
+	Consume bool
 	// SkipHashCheck takes a database that was copied from a data directory and has
 	// no digest. One that is there is not checked either.
 	SkipHashCheck bool
@@ -124,7 +127,7 @@ func (t Tool) restore(ctx context.Context, o RestoreOptions) error {
 	}
 	defer os.RemoveAll(temp)
 	data := filepath.Join(temp, "data")
-	if _, err := t.run(ctx, o.args(data)...); err != nil {
+	if err := t.make(ctx, o, data); err != nil {
 		return err
 	}
 	if err := finish(data, owner); err != nil {
@@ -135,6 +138,15 @@ func (t Tool) restore(ctx context.Context, o RestoreOptions) error {
 		return err
 	}
 	return syncPath(filepath.Dir(target))
+}
+
+// make has the tool make a data directory.
+func (t Tool) make(ctx context.Context, o RestoreOptions, data string) error {
+	if o.Consume {
+		defer deleteWhenRead(o.Snapshot)()
+	}
+	_, err := t.run(ctx, o.args(data)...)
+	return err
 }
 
 // args is the command line that makes the data directory.
