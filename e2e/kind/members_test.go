@@ -43,7 +43,7 @@ func (s *managed) machineIsReplaced(t *testing.T, w *Writer) {
 func withItsMachine(err error) bool {
 	var answer *statusError
 	if errors.As(err, &answer) {
-		return strings.Contains(answer.text, "etcdserver: request timed out, possibly due to ") ||
+		return strings.Contains(answer.text, "etcdserver: request timed out") ||
 			strings.Contains(answer.text, "raft proposal dropped")
 	}
 	for _, broken := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.ECONNREFUSED} {
