@@ -153,8 +153,10 @@ func (l *etcdLog) close() {
 	}
 }
 
-// logLevel finds the level of a line: in JSON, or as etcd before 3.4 writes it.
-var logLevel = regexp.MustCompile(`^(?:\{"level":"([a-z]+)"|\d{4}-\d\d-\d\d [0-9:.]+ ([A-Z]) \| )`)
+// logLevel finds the level of a line: in JSON, in zap's form for consoles (ETCD_LOG_FORMAT), or as
+// etcd before 3.4 writes it.
+var logLevel = regexp.MustCompile(
+	`^(?:\{"level":"([a-z]+)"|\d{4}-\d\d-\d\dT\S+\t([a-z]+)\t|\d{4}-\d\d-\d\d [0-9:.]+ ([A-Z]) \| )`)
 
 // severe are the levels of what a person may have to do something about.
 var severe = map[string]bool{"error": true, "dpanic": true, "panic": true, "fatal": true, "E": true, "C": true}
@@ -165,5 +167,5 @@ func levelOf(line string) string {
 	if m == nil {
 		return ""
 	}
-	return m[1] + m[2]
+	return m[1] + m[2] + m[3]
 }

@@ -20,9 +20,11 @@ func TestEtcdsOrdinaryLinesAreInItsFileOnly(t *testing.T) {
 	quiet := []string{
 		`{"level":"info","ts":"x","caller":"a.go:1","msg":"ready"}`, quietLine, `{"level":"debug","msg":"x"}`,
 		"2026-11-20 10:11:12.131415 I | etcdmain: etcd Version: 3.3.27", "2026-11-20 10:11:12.131415 W | rafthttp: x",
+		"2026-11-27T15:07:32.301577Z\twarn\tembed/config.go:1207\tRunning on a single port.\t{\"a\": 1}",
 	}
 	loud := []string{
 		`{"level":"error","ts":"x","msg":"a"}`, `{"level":"fatal","ts":"x","msg":"b"}`, `{"level":"panic","msg":"c"}`,
+		"2026-11-27T15:07:32.301577Z\terror\tembed/etcd.go:1\tno\t{\"a\": 1}",
 		"2026-11-20 10:11:12.131415 C | etcdmain: no", "panic: runtime error", "goroutine 1 [running]:", "",
 	}
 	for _, line := range append(quiet, loud...) {

@@ -9,13 +9,15 @@ import (
 
 // A Log is a file that takes lines, and never more than twice its size of the
 // disk: when it is full it becomes the file that ends in .1, in place of the
-// one before.
+// one before. Where somebody else moves, removes or cuts the file, as logrotate does, it goes on in
+// the one that has its name.
 type Log struct {
 	path string
 	max  int64
 
 	mu   sync.Mutex
 	f    *os.File
+	is   os.FileInfo
 	size int64
 }
 
@@ -38,7 +40,7 @@ func (l *Log) open() error {
 		f.Close()
 		return err
 	}
-	l.f, l.size = f, st.Size()
+	l.f, l.is, l.size = f, st, st.Size()
 	return nil
 }
 
@@ -47,6 +49,7 @@ func (l *Log) open() error {
 func (l *Log) Line(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.follow()
 	if l.size >= l.max {
 		l.rotate()
 	}
@@ -55,6 +58,19 @@ func (l *Log) Line(text string) {
 	}
 	n, _ := l.f.WriteString(text + "\n")
 	l.size += int64(n)
+}
+
+// follow looks whether the file is still the one that has its name, and how large it is.
+func (l *Log) follow() {
+	if l.f == nil {
+		return
+	}
+	if st, err := os.Stat(l.path); err == nil && os.SameFile(st, l.is) {
+		l.size = st.Size()
+		return
+	}
+	l.f.Close()
+	l.f, l.size = nil, 0
 }
 
 // rotate begins a new file. Where the old one cannot be renamed it is cut, so

@@ -77,3 +77,40 @@ func TestLogOnAFullDisk(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }
+
+// What logrotate does to the file, with create and with copytruncate, and what a person does, has the
+// next line in the file that has the name.
+func TestLogThatOthersRotate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "etcd.log")
+	l, err := Open(path, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, does := range map[string]func(){
+		"removed": func() { must(os.Remove(path)) },
+		"renamed": func() { must(os.Rename(path, path+".old")) },
+		"created": func() {
+			must(os.Rename(path, path+".old"))
+			must(os.WriteFile(path, nil, 0o600))
+		},
+		"truncated": func() { must(os.Truncate(path, 0)) },
+	} {
+		l.Line("before it is " + what)
+		does()
+		l.Line("after it was " + what) // cut by its old size, it would be renamed
+		if b, err := os.ReadFile(path); string(b) != "after it was "+what+"\n" {
+			t.Errorf("%s: %q, %v", what, b, err)
+		}
+		if _, err := os.Stat(path + ".1"); err == nil {
+			t.Errorf("%s: it was full", what)
+		}
+		must(os.Truncate(path, 0))
+	}
+}
