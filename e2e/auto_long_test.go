@@ -19,7 +19,7 @@ func TestAuto(t *testing.T) {
 	}
 	run := func(name string) {
 		n := c.Node(name)
-		n.Port = 2379
+		n.Port.Store(2379)
 		n.RunOther("ETCDADM_OF_THE_TEST=1", filepath.Join(c.Bin, "etcdadm"), "auto", c.StoreURL(), "--cluster-name=test",
 			"--name="+name, "--bind-address="+n.Address, "--etcd-address="+n.Address,
 			"--data-dir="+n.Dir, "--pki-dir="+n.InstallPKI(),

@@ -50,6 +50,42 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	}
 	settled("https", 2390)
 	w.WaitMore(harness.Soon, 5)
+	clientsMove(t, c, w, nodes)
+}
+
+// clientsMove has another port for clients in the flags, machine by machine. Until the last
+// machine has it, members serve at different ports; each daemon knows those of the others.
+func clientsMove(t *testing.T, c *harness.Cluster, w *harness.Writer, nodes []*harness.Node) {
+	t.Helper()
+	const port = 4011
+	for i, n := range nodes {
+		n.Stop()
+		w.WaitMore(harness.Soon, 5)
+		n.Port.Store(port)
+		n.Flags = append(n.Flags, fmt.Sprintf("--client-urls=https://__address__:%d", port))
+		n.Start()
+		moved := nodes[:i+1]
+		eventually(t, c, "client URLs on etcd's record", func() error {
+			members, err := c.Members(t.Context())
+			for _, m := range members {
+				want := c.Node(m.Name).ClientURL()
+				if !slices.Equal(m.ClientURLs, []string{want}) {
+					err = fmt.Errorf("%s serves at %v, want %s", m.Name, m.ClientURLs, want)
+				}
+			}
+			return err
+		})
+		c.WaitNames(harness.Soon, "a", "b", "c")
+		noHolds(t, c)
+		to := c.WriteTo(moved...)
+		to.WaitMore(harness.Soon, 5)
+		to.End()
+	}
+	// The coordinator reaches all of them there: it does what is asked of it.
+	if out, err := c.Ctl("take-backup", "--wait"); err != nil {
+		t.Errorf("a backup: %v: %s", err, out)
+	}
+	w.WaitMore(harness.Soon, 5)
 }
 
 // recorded waits until etcd has the members at their addresses and a port.

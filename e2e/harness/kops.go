@@ -42,7 +42,8 @@ func (e KopsEtcd) AWSArgs(c *Cluster, more ...string) []string {
 // Node returns the node of a member, which has not run yet.
 func (e KopsEtcd) Node(c *Cluster, name string) *Node {
 	n := c.Node(name)
-	n.Host, n.Cluster, n.Port = name+"."+KopsDomain, e.Name, e.Client
+	n.Host, n.Cluster = name+"."+KopsDomain, e.Name
+	n.Port.Store(int32(e.Client))
 	return n
 }
 

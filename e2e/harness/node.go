@@ -49,8 +49,9 @@ type Node struct {
 	Log string
 	// MayEnd says that the daemon may end by itself.
 	MayEnd bool
-	// Port is where clients are served, [ClientPort] where it is 0.
-	Port int
+	// Port is where clients are served, [ClientPort] where it is 0. Clients of the cluster
+	// follow it.
+	Port atomic.Int32
 	// EtcdInsecure says that etcd has no TLS while the daemon has. Clients of the cluster
 	// follow it.
 	EtcdInsecure atomic.Bool
@@ -87,7 +88,7 @@ func (n *Node) ClientURL() string {
 	if host == "" {
 		_, host = n.where()
 	}
-	return n.scheme() + "://" + net.JoinHostPort(host, strconv.Itoa(cmp.Or(n.Port, ClientPort)))
+	return n.scheme() + "://" + net.JoinHostPort(host, strconv.Itoa(int(cmp.Or(n.Port.Load(), ClientPort))))
 }
 
 // Endpoint returns host and port of the daemon.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -67,14 +69,23 @@ type peerOf struct {
 	grows int
 }
 
+// counter writes what a member counts, which grows for that many readings of what it has had
+// from member 7.
+func counter(grows int) func(w io.Writer) {
+	read := new(atomic.Int64)
+	return func(w io.Writer) {
+		fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"9\"} %d\n", read.Load()*5)
+		fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"7\"} %d\n", min(read.Load(), int64(grows)))
+		read.Add(1)
+	}
+}
+
 func (p peerOf) serve(t *testing.T, id int) cluster.InitialMember {
 	t.Helper()
-	read := new(atomic.Int64)
+	count := counter(p.grows)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
-			fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"9\"} %d\n", read.Load()*5)
-			fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"7\"} %d\n", min(read.Load(), int64(p.grows)))
-			read.Add(1)
+			count(w)
 			return
 		}
 		fmt.Fprintf(w, `[{"id":7,"name":"b","peerURLs":[%q]},{"id":%d,"name":"m%d","clientURLs":["http://%s"]}]`,
@@ -123,6 +134,66 @@ func TestOthersTellOfTheCopy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// All members advertise one URL, which leads to any of them: what is read there is one's
+// counter and then another's, and says nothing. Each is asked at its own address.
+func TestMembersAreAskedForTheCopyThemselves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// own and shared are how many readings differ, at the member and at the URL of all.
+		own, shared int
+		want        string
+	}{
+		"what leads to any of them counts": {0, 9, ""},
+		"the member counts":                {9, 0, "runs on another machine, m1 hears from it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own, shared := onePort(t)
+			all := "http://" + shared.Listener.Addr().String()
+			for s, grows := range map[*httptest.Server]int{own: tc.own, shared: tc.shared} {
+				count := counter(grows)
+				s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/metrics" {
+						count(w)
+						return
+					}
+					fmt.Fprintf(w, `[{"id":7,"name":"b","peerURLs":[%q],"clientURLs":[%q]},`+
+						`{"id":1,"name":"m1","peerURLs":["http://%s"],"clientURLs":[%q]}]`, home, all, own.Listener.Addr(), all)
+				})
+				s.Start()
+			}
+			l := &Local{o: LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}}}
+			err := l.twin(t.Context(), nodestate.State{MemberID: 7, Voters: []cluster.InitialMember{
+				{Name: "b", PeerURLs: []string{home}}, {Name: "m1", PeerURLs: []string{own.URL}},
+			}})
+			if got := fmt.Sprint(err); (err != nil) != (tc.want != "") || !strings.Contains(got, tc.want) {
+				t.Errorf("the error is %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// onePort returns two servers, not started, at two addresses and one port.
+func onePort(t *testing.T) (a, b *httptest.Server) {
+	t.Helper()
+	for range 100 {
+		a = httptest.NewUnstartedServer(nil)
+		_, port, _ := net.SplitHostPort(a.Listener.Addr().String())
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:"+port)
+		if err != nil { // somebody else has it there
+			_ = a.Listener.Close()
+			continue
+		}
+		b = httptest.NewUnstartedServer(nil)
+		_ = b.Listener.Close()
+		b.Listener = l
+		t.Cleanup(a.Close)
+		t.Cleanup(b.Close)
+		return a, b
+	}
+	t.Fatal("no port is free at two addresses")
+	return nil, nil
 }
 
 // runs returns a supervisor with a process.
