@@ -61,7 +61,7 @@ func clientsMove(t *testing.T, c *harness.Cluster, w *harness.Writer, nodes []*h
 	for i, n := range nodes {
 		n.Stop()
 		w.WaitMore(harness.Soon, 5)
-		n.Port.Store(port)
+		n.ServeAt(port)
 		n.Flags = append(n.Flags, fmt.Sprintf("--client-urls=https://__address__:%d", port))
 		n.Start()
 		moved := nodes[:i+1]

@@ -97,6 +97,12 @@ func (n *Node) Client() (*clientv3.Client, error) {
 	return n.client, nil
 }
 
+// ServeAt has clients of the cluster ask the member, which does not run, at another port.
+func (n *Node) ServeAt(port int32) {
+	n.Port.Store(port)
+	n.closeClient()
+}
+
 func (n *Node) closeClient() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

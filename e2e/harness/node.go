@@ -49,8 +49,7 @@ type Node struct {
 	Log string
 	// MayEnd says that the daemon may end by itself.
 	MayEnd bool
-	// Port is where clients are served, [ClientPort] where it is 0. Clients of the cluster
-	// follow it.
+	// Port is where clients are served, [ClientPort] where it is 0.
 	Port atomic.Int32
 	// EtcdInsecure says that etcd has no TLS while the daemon has. Clients of the cluster
 	// follow it.
