@@ -161,6 +161,8 @@ type Store struct {
 	// Reachable says that this observation could read the store. Where it could not,
 	// the rest is what it said last.
 	Reachable bool `json:"reachable"`
+	// Location is where the observer has it, for people, without secrets.
+	Location string `json:"location,omitempty"`
 	// SpecMissing says that the store answered and holds no spec.
 	SpecMissing bool `json:"specMissing,omitempty"`
 	// SpecProblem says why the spec in the store cannot be understood.

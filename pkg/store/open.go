@@ -23,6 +23,15 @@ import (
 // without escapes. The options of a bucket are its driver's, see package cloud.
 // Open makes no request: that a store is not there shows when it is used.
 func Open(_ context.Context, location string) (*Store, error) {
+	s, err := open(location)
+	if err != nil {
+		return nil, err
+	}
+	s.location = location
+	return s, nil
+}
+
+func open(location string) (*Store, error) {
 	scheme, rest, hasScheme := strings.Cut(location, "://")
 	switch {
 	case location == "":

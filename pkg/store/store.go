@@ -90,6 +90,8 @@ type Store struct {
 	// apart is how many polls are yet to look for each kind of control object
 	// apart, because there was too much else in control/.
 	apart int
+	// location is what it was opened with, empty for a bucket of a program's own.
+	location string
 	// slow is told of a call that takes long, nil for nobody.
 	slow *slowness
 }
@@ -110,6 +112,9 @@ func newStore(o objects, requests *atomic.Int64) *Store {
 		seen:     map[string]seen{},
 	}
 }
+
+// Location is what the store was opened with, without secrets.
+func (s *Store) Location() string { return Shown(s.location) }
 
 // Requests returns how many requests have been made to the store: reads,
 // writes, deletions and pages of lists, whether they succeeded or not.

@@ -137,7 +137,7 @@ func (l *view) found() Operation {
 	}
 	if l.obs.Store.SpecMissing {
 		// A spec that a node remembers is another cluster's: this one does not exist yet.
-		l.hold(SpecMissing, "the control store has no spec")
+		l.hold(SpecMissing, "the control store%s has no spec", located(l.obs.Store))
 		return nil
 	}
 	if waiting := l.unknown(); len(waiting) > 0 {

@@ -12,7 +12,7 @@ func ruleSpec(l *view) (Operation, verdict) {
 			l.hold(StoreUnreachable, "the spec is unknown: %s", l.storeProblem())
 			return nil, stop
 		}
-		l.hold(SpecMissing, "the control store has no spec")
+		l.hold(SpecMissing, "the control store%s has no spec", located(l.obs.Store))
 		return nil, stop
 	}
 	if err := l.spec.Validate(); err != nil {
@@ -24,6 +24,14 @@ func ruleSpec(l *view) (Operation, verdict) {
 		return nil, stop
 	}
 	return nil, goOn
+}
+
+// located is where a store is, behind its name in a text.
+func located(s cluster.Store) string {
+	if s.Location == "" {
+		return ""
+	}
+	return " " + s.Location
 }
 
 func rulePaused(l *view) (Operation, verdict) {

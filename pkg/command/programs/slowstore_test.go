@@ -5,12 +5,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
 // s3 has the store s3://bucket/dir at that endpoint.
@@ -72,5 +75,17 @@ func TestAStoreThatRefusesIsAskedOnce(t *testing.T) {
 		if n := asked.Load(); n != 1 {
 			t.Errorf("%s: asked %d times", code, n)
 		}
+	}
+}
+
+// Where the spec is missing it may be that the store is another one than was meant.
+func TestTheStoreWithoutASpecIsNamed(t *testing.T) {
+	dir := published(t, testport.Address(t))
+	if err := os.Remove(filepath.Join(dir, "control", "etcd-cluster-spec")); err != nil {
+		t.Fatal(err)
+	}
+	out, told, _ := run(t, "plan", "--insecure", "--etcd-insecure", "--backup-store=file://"+dir)
+	if !strings.Contains(out, "hold spec-missing: the control store file://"+dir+" has no spec\n") {
+		t.Errorf("%s%s", out, told)
 	}
 }

@@ -239,6 +239,7 @@ func (v *StoreView) read(ctx context.Context) error {
 	}
 	v.spec = view.Spec
 	v.answer.Store = cluster.Store{
+		Location:     v.store.Location(),
 		Created:      view.Created,
 		Incarnations: view.Incarnations,
 		Requests:     Requests(view),
