@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"net/http"
@@ -54,21 +53,22 @@ func (s *servers) shut(c *Cluster) {
 type Cloud struct {
 	*volumestest.World
 	fake    cloudstest.Fake
+	etcd    KopsEtcd
 	c       *Cluster
 	servers servers
 }
 
 func (o *Cloud) close() { o.servers.shut(o.c) }
 
-// CloudMachine returns a machine of the cloud for the member a of the etcd cluster main, with a
-// volume that is attached to nothing, and with this etcd. Its names, its API and its metadata
+// CloudMachine returns a machine of the cloud for the member a of the etcd cluster, with a volume
+// that is attached to nothing, and with this etcd. Its names, its API and its metadata
 // are the cloud's own ones; that it can be trusted is in the machine's /etc/ssl/certs. There
 // are other volumes, one of them of the member b at the address.
-func CloudMachine(c *Cluster, provider, version, b string) (*Machine, *Cloud) {
+func (e KopsEtcd) CloudMachine(c *Cluster, provider, version, b string) (*Machine, *Cloud) {
 	c.t.Helper()
 	f := cloudstest.All()[provider]
-	o := &Cloud{World: &volumestest.World{}, fake: f, c: c}
-	place := volumestest.Place{Cluster: KopsName, Etcd: KopsMain.Key, Member: "a", Zone: f.Zone}
+	o := &Cloud{World: &volumestest.World{}, fake: f, etcd: e, c: c}
+	place := volumestest.Place{Cluster: KopsName, Etcd: e.Key, Member: "a", Zone: f.Zone}
 	disk := f.Disk(1, place)
 	o.strangers(place, b)
 	o.Disks = append(o.Disks, disk)
@@ -76,7 +76,7 @@ func CloudMachine(c *Cluster, provider, version, b string) (*Machine, *Cloud) {
 	v := c.volume(disk.ID, 512)
 	v.mount = want.MountName
 	v.attached = func(*Machine) bool { return disk.Machine != "" }
-	n := KopsMain.Node(c, want.Node)
+	n := e.Node(c, o.node(*disk))
 	dir := filepath.Join(c.Dir, "machine-"+n.Name)
 	for path, text := range f.Files {
 		c.must(os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755), "make a machine")
@@ -131,18 +131,28 @@ func (c *Cluster) webCertificate(m *Machine, hosts ...string) *tls.Certificate {
 }
 
 // CloudArgs is kops' line for the cloud, with c's store. Networks of OpenStack are c's.
-func CloudArgs(c *Cluster, provider string) []string {
+func (e KopsEtcd) CloudArgs(c *Cluster, provider string, more ...string) []string {
 	flags := slices.Clone(volumestest.KopsLines[provider].Flags)
 	for i, f := range flags {
+		flags[i] = strings.ReplaceAll(f, KopsMain.Key, e.Key)
 		if strings.HasPrefix(f, "--network-cidr=") {
 			flags[i] = "--network-cidr=" + c.Net.prefix + "0/24"
 		}
 	}
-	return KopsMain.Args("file:///rootfs"+c.Store, append(flags, "--volume-provider="+provider)...)
+	return e.Args("file:///rootfs"+c.Store, append(append(flags, "--volume-provider="+provider), more...)...)
 }
 
 // Neighbour is the node of the member b.
 func (o *Cloud) Neighbour() string {
 	i := slices.IndexFunc(o.Disks, func(d *volumestest.Disk) bool { return d.Machine == o.Machines[0].ID })
-	return cmp.Or(o.fake.Want(*o.Disks[i]).Node, "none")
+	return o.node(*o.Disks[i])
+}
+
+// node is the name that a volume gives. The fakes know the etcd cluster main.
+func (o *Cloud) node(d volumestest.Disk) string {
+	name := o.fake.Want(d).Node
+	if member, ok := strings.CutPrefix(name, KopsMain.Name+"-"); ok {
+		return o.etcd.Name + "-" + member
+	}
+	return name
 }
