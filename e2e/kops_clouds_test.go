@@ -57,6 +57,7 @@ func (l kopsLine) inCloud(t *testing.T) {
 	w := c.Write()
 	w.WaitMore(harness.Soon, 5)
 	m.Kill()
+	gone(t, c, m)
 	m.Pod(args...)
 	w.WaitMore(harness.Soon, 5)
 	c.WaitNames(harness.Soon, m.Name)

@@ -272,6 +272,7 @@ func TestKopsPodOnMetal(t *testing.T) {
 	w := c.Write()
 	w.WaitMore(harness.Soon, 5)
 	m.Kill()
+	gone(t, c, m)
 	m.Pod(args...)
 	w.WaitMore(harness.Soon, 5)
 	c.WaitNames(harness.Soon, n.Name)

@@ -80,12 +80,7 @@ func TestKopsPod(t *testing.T) {
 		case 2:
 			m.Stop()
 		}
-		eventually(t, c, "nothing of the container is left", func() error {
-			if n := m.Others(); n > 0 {
-				return fmt.Errorf("%d processes are left on %s", n, m.Name)
-			}
-			return nil
-		})
+		gone(t, c, m)
 		m.Pod(e.AWSArgs(c)...)
 		c.WaitNames(harness.Soon, names...)
 		hostsHave(t, c, m.Hosts(), c.Nodes())
@@ -111,6 +106,17 @@ func TestKopsPod(t *testing.T) {
 	w.WaitMore(harness.Soon, 5)
 }
 
+// gone waits until nothing of a machine's container is left, as the kubelet does.
+func gone(t *testing.T, c *harness.Cluster, m *harness.Machine) {
+	t.Helper()
+	eventually(t, c, "nothing of the container is left", func() error {
+		if n := m.Others(); n > 0 {
+			return fmt.Errorf("%d processes are left on %s", n, m.Name)
+		}
+		return nil
+	})
+}
+
 // An image of one's own that has a shell, for kops up to 1.34.
 func TestKopsPodWithAShell(t *testing.T) {
 	t.Parallel()
@@ -124,6 +130,7 @@ func TestKopsPodWithAShell(t *testing.T) {
 	w := c.Write()
 	w.WaitMore(harness.Soon, 5)
 	m.Kill()
+	gone(t, c, m)
 	kopsPods(c, e, machines)
 	w.WaitMore(harness.Soon, 5)
 	if b, err := os.ReadFile(m.EtcdLog()); err != nil || strings.Count(string(b), "etcd-manager\n") != 2 {
