@@ -76,7 +76,7 @@ func (t *task) open() (*operate.Machine, error) {
 	m, err := operate.New(t.cmd.Context(), operate.Options{
 		Config: cfg, AsWritten: t.goal.Action == machine.Reset || t.goal.Action == machine.Remove,
 		Endpoints: t.endpoints, Program: t.program, OneTry: !t.flags.Retry(),
-		Began: func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) },
+		Began: t.began,
 		Bytes: func(n, total int64) {
 			bar(n, total)
 			if n == total {
@@ -90,6 +90,14 @@ func (t *task) open() (*operate.Machine, error) {
 		return nil, usage(err)
 	}
 	return m, nil
+}
+
+// began tells of a step, and of one after which the cluster ends, whatever --log-level says.
+func (t *task) began(s machine.Step) {
+	if endsCluster(s) {
+		t.warn("this is the last member of its cluster, and the cluster ends with it")
+	}
+	t.say("[%s] %s", s.Phase, s.Text())
 }
 
 // usage makes errors about the spec usage errors.

@@ -74,10 +74,13 @@ say so.`,
 
 // wasLast says whether the member has left nobody behind.
 func wasLast(r operate.Result) bool {
-	return slices.ContainsFunc(r.Steps, func(s machine.Step) bool {
-		op, ok := s.Do.(*machine.Remember)
-		return ok && op.Record.Last
-	})
+	return slices.ContainsFunc(r.Steps, endsCluster)
+}
+
+// endsCluster says whether it is the step with which the last member leaves.
+func endsCluster(s machine.Step) bool {
+	op, ok := s.Do.(*machine.Remember)
+	return ok && op.Record.Last
 }
 
 // A changed is what reset and remove print for programs.

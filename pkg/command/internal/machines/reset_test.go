@@ -1,7 +1,11 @@
 package machines
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
@@ -15,6 +19,13 @@ func TestWasLast(t *testing.T) {
 		false: &machine.Remember{Record: machine.Record{Action: machine.Reset}},
 	} {
 		r := operate.Result{Steps: []machine.Step{{Do: first}, {Do: &machine.SetDataAside{}}, {Do: &machine.Remember{}}}}
+		var told bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetErr(&told)
+		(&task{cmd: cmd}).began(r.Steps[0])
+		if warned := strings.Contains(told.String(), "warning: this is the last member of its cluster"); warned != last {
+			t.Errorf("it is the last one: %v, and is told: %q", last, told.String())
+		}
 		if wasLast(r) != last {
 			t.Errorf("it was the last one: %v, want %v", !last, last)
 		}
