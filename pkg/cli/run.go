@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -27,6 +29,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 		return code
 	}
 	root.SilenceErrors, root.SilenceUsage = true, true
+	if w := root.ErrOrStderr(); !isFile(w) {
+		root.SetErr(&oneAtATime{w: w})
+	}
 	root.SetFlagErrorFunc(flagError)
 	var help helper
 	help.install(root)
@@ -49,6 +54,25 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	code := Classify(err)
 	report(root.ErrOrStderr(), err, code, wantsJSON(cmd, args))
 	return code.Number
+}
+
+// isFile reports whether w is a file, to which several goroutines may write.
+func isFile(w io.Writer) bool {
+	_, file := w.(*os.File)
+	return file
+}
+
+// oneAtATime lets one goroutine write at a time. A note, for example that a store does not answer,
+// comes while the command goes on.
+type oneAtATime struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *oneAtATime) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(p)
 }
 
 // watch sets began when any command's own function begins.

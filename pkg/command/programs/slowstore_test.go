@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -36,22 +37,26 @@ func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
 	defer silent.Close()
 	endpoint := "http://" + silent.Addr().String()
 	s3(t, endpoint)
-	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 500ms; --timeout is 1s\n"
-	insecure := []string{"--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=1s"}
+	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 3s; --timeout is 6s\n"
+	insecure := []string{"--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=6s"}
+	var all sync.WaitGroup
 	for name, args := range map[string][]string{
 		"observe":   append([]string{"observe"}, insecure...),
 		"plan":      append([]string{"plan"}, insecure...),
 		"operation": append([]string{"quarantine", "lift", "--node=a"}, insecure...),
-		"seed":      {"seed", "s3://bucket/dir", "nodes=3", "--timeout=1s"},
+		"seed":      {"seed", "s3://bucket/dir", "nodes=3", "--timeout=6s"},
 	} {
-		_, told, code := run(t, args...)
-		if strings.Count(told, note) != 1 || code != 6 {
-			t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, told)
-		}
-		if name != "seed" && !strings.Contains(told, ": store s3://bucket/dir: ") {
-			t.Errorf("%s: the error does not name the store:\n%s", name, told)
-		}
+		all.Go(func() {
+			_, told, code := run(t, args...)
+			if strings.Count(told, note) != 1 || code != 6 {
+				t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, told)
+			}
+			if name != "seed" && !strings.Contains(told, ": store s3://bucket/dir: ") {
+				t.Errorf("%s: the error does not name the store:\n%s", name, told)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // Waiting helps nobody where the bucket is missing, or the credentials are wrong.
