@@ -165,6 +165,12 @@ func New(ctx context.Context, o Options) (*Supervisor, error) {
 // mounted late), until the next Start or Stop; another Start of the same cfg
 // returns the latest such error.
 func (s *Supervisor) Start(ctx context.Context, cfg Config) error {
+	return s.StartWithin(ctx, cfg, s.opts.StopTimeout)
+}
+
+// StartWithin is Start with another time between SIGTERM and SIGKILL for a process of another
+// configuration, as in [Supervisor.StopWithin].
+func (s *Supervisor) StartWithin(ctx context.Context, cfg Config, grace time.Duration) error {
 	if !filepath.IsAbs(cfg.Path) {
 		return fmt.Errorf("start etcd: path %q is not absolute", cfg.Path)
 	}
@@ -175,7 +181,7 @@ func (s *Supervisor) Start(ctx context.Context, cfg Config) error {
 	if s.run != nil && !s.run.stopping && s.run.cfg.equal(cfg) {
 		return s.statusFile.startError()
 	}
-	return s.replace(ctx, cfg.clone())
+	return s.replace(ctx, cfg.clone(), grace)
 }
 
 // Restart stops the process and starts it again with the configuration of the
@@ -189,7 +195,7 @@ func (s *Supervisor) Restart(ctx context.Context) error {
 	if s.run == nil || s.run.stopping {
 		return fmt.Errorf("restart etcd: %w", ErrStopped)
 	}
-	return s.replace(ctx, s.run.cfg)
+	return s.replace(ctx, s.run.cfg, s.opts.StopTimeout)
 }
 
 // Stop ends the process and returns when it is gone: it gets SIGTERM, and
@@ -253,9 +259,9 @@ func (s *Supervisor) take(ctx context.Context) error {
 
 func (s *Supervisor) give() { s.semaphore <- struct{}{} }
 
-// replace ends what runs and begins to keep cfg running.
-func (s *Supervisor) replace(ctx context.Context, cfg Config) error {
-	if err := s.halt(ctx, s.opts.StopTimeout); err != nil {
+// replace ends what runs, which has so long to end by itself, and begins to keep cfg running.
+func (s *Supervisor) replace(ctx context.Context, cfg Config, grace time.Duration) error {
+	if err := s.halt(ctx, grace); err != nil {
 		return err
 	}
 	r := &run{

@@ -140,7 +140,7 @@ func (l *Local) before(path string, compared []string) func(context.Context) ([]
 		if err := l.rightBinary(ctx, path, s); err != nil {
 			return nil, err
 		}
-		byEtcd := !l.agreedNow() && l.servedWithout(ctx, s)
+		byEtcd := !l.agreed() && l.servedWithout(ctx, s)
 		refused := byEtcd && l.refusedByEtcd()
 		switch again := l.comparer.refusedAgain(refused); {
 		case again:
@@ -287,6 +287,10 @@ func (l *Local) leftToCoordinator(began time.Time) bool {
 	return closed && time.Since(began) < l.o.closedCompare || l.agreedNow()
 }
 
+// agreed reports whether the start that begins is the one for which the coordinator has just
+// compared the members. A process that dies soon after it is compared as any other.
+func (l *Local) agreed() bool { return l.agreedNow() && l.agreedStart.Swap(false) }
+
 // agreedNow reports whether the coordinator found a moment ago that the restored members agree.
 func (l *Local) agreedNow() bool {
 	at := l.agreedAt.Load()
@@ -387,7 +391,7 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	// What cannot be written down is found again after the next start.
 	_ = l.recordDifference(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
 	// The supervisor tells why it does not run.
-	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting, false)
+	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting, spawnOptions{})
 	return true
 }
 

@@ -91,3 +91,30 @@ func TestAClosedMemberIsLeftToTheCoordinatorForAWhile(t *testing.T) {
 	}
 	f.fenced("b and c")
 }
+
+// TestAMemberThatCannotBeOpenedGoesOn, with the clients that it has or has not.
+func TestAMemberThatCannotBeOpenedGoesOn(t *testing.T) {
+	f := newFakeTrio(t)
+	f.closed()
+	pid := f.pid()
+	if err := os.Rename(f.bins, f.bins+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, f.do(&plan.QuarantineLift{Node: "a", ExpectRevision: 9}), "no etcd")
+	if now := f.pid(); now != pid {
+		t.Errorf("process %d runs, and not %d", now, pid)
+	}
+	if err := os.Rename(f.bins+".gone", f.bins); err != nil {
+		t.Fatal(err)
+	}
+	f.must(&plan.QuarantineLift{Node: "a", ExpectRevision: 9})
+	pid = f.pid()
+	// It is open, and that could not be recorded.
+	if err := f.state.Update(nodestate.Quarantine(true)); err != nil {
+		t.Fatal(err)
+	}
+	f.must(&plan.QuarantineLift{Node: "a", ExpectRevision: 9})
+	if now := f.pid(); now != pid {
+		t.Errorf("the clients of process %d are cut off for process %d", pid, now)
+	}
+}

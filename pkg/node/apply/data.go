@@ -93,15 +93,18 @@ func (l *Local) quarantine(ctx context.Context, on, agreed bool) error {
 	return l.o.State.Update(nodestate.Quarantine(on))
 }
 
-// reopen starts the process with the URLs that s asks for.
+// reopen starts the process with the URLs that s asks for. One that has them already goes on.
 func (l *Local) reopen(ctx context.Context, s nodestate.State, state etcdconf.State, agreed bool) error {
-	if agreed {
-		now := time.Now()
-		l.agreedAt.Store(&now)
-		l.comparer.end(ctx)
-		if err := l.o.Proc.StopWithin(ctx, switchGrace); err != nil {
-			return err
-		}
+	if !agreed {
+		return l.run(ctx, s, state)
 	}
-	return l.run(ctx, s, state)
+	now := time.Now()
+	l.agreedAt.Store(&now)
+	l.agreedStart.Store(true)
+	l.changes.end(ctx)
+	l.comparer.end(ctx)
+	err := l.spawn(ctx, s, state, spawnOptions{grace: switchGrace})
+	l.compareAlways(ctx)
+	l.watchChange(ctx, s)
+	return err
 }

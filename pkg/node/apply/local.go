@@ -136,6 +136,8 @@ type Local struct {
 	links     linkWatch
 	// agreedAt is when the coordinator found last that the restored members agree.
 	agreedAt atomic.Pointer[time.Time]
+	// agreedStart says that the process has not been started for that yet.
+	agreedStart atomic.Bool
 	// lacking says that the member could not be started for want of binaries.
 	lacking atomic.Bool
 	// forced is how many entries have been proposed for the raft snapshot under way.

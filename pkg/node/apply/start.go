@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -192,14 +193,24 @@ func (l *Local) run(ctx context.Context, s nodestate.State, initial etcdconf.Sta
 // rerun is run for who settles a change of version.
 func (l *Local) rerun(ctx context.Context, s nodestate.State, initial etcdconf.State) error {
 	l.comparer.end(ctx)
-	err := l.spawn(ctx, s, initial, false)
+	err := l.spawn(ctx, s, initial, spawnOptions{})
 	l.compareAlways(ctx)
 	return err
 }
 
-// spawn starts the process, unless another machine runs the member: of one that has run here
-// until now, that is not asked.
-func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State, ran bool) error {
+// spawnOptions are how a process is started.
+type spawnOptions struct {
+	// ran says that the member has run here until now: it is not asked whether another machine
+	// runs it.
+	ran bool
+	// grace is how long a running process of another configuration may take to end by itself,
+	// 0 for the usual time.
+	grace time.Duration
+}
+
+// spawn starts the process, unless another machine runs the member. What runs goes on where that
+// fails before the new one could be started.
+func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.State, how spawnOptions) error {
 	if err := l.tooOld(s, s.Assigned.Version); err != nil {
 		return err
 	}
@@ -207,7 +218,7 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 	if err != nil {
 		return err
 	}
-	if !ran {
+	if !how.ran {
 		if err := l.twin(ctx, s); err != nil {
 			return err
 		}
@@ -219,6 +230,9 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 		l.o.OtherPatch(s.Assigned.Version, cfg.Path)
 	}
 	l.spawned.Store(&s.Assigned.Version)
+	if how.grace > 0 {
+		return l.o.Proc.StartWithin(ctx, cfg, how.grace)
+	}
 	return l.o.Proc.Start(ctx, cfg)
 }
 

@@ -96,7 +96,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 	}
 	crashpoint.Hit("member-change-version.before-spawn")
 	// What keeps the new version from starting is found, and reported, by who settles it.
-	_ = l.spawn(ctx, s, etcdconf.StateExisting, ran)
+	_ = l.spawn(ctx, s, etcdconf.StateExisting, spawnOptions{ran: ran})
 	l.compareAlways(ctx)
 	l.watchChange(ctx, s)
 	crashpoint.Hit("member-change-version.after-spawn")
