@@ -24,7 +24,7 @@ const (
 	// those that watch have one until they are told. It answers most of what it has taken
 	// within milliseconds.
 	clientsTimeout = 150 * time.Millisecond
-	// cutInterval is how often it is looked for them.
+	// cutInterval is how often it looks for them.
 	cutInterval = 50 * time.Millisecond
 	// cutDelay is how long its end is waited for when the process has ended.
 	cutDelay = time.Second
@@ -32,10 +32,11 @@ const (
 
 // cutOff looks every cutInterval whether the process still has connections that it has
 // accepted at one of the ports and whose listener it has closed, and ends them: those of
-// peers at once, as etcd closes their listener when its Raft has ended, those of clients
-// after clientsTimeout. To their clients it is as if the machine had failed, so that they
-// connect to another member. It does so until ctx ends or the process has no such socket
-// left, and returns what is to be said of the clients. Where it fails, it does not try again.
+// peers when it sees that for the second time, as etcd closes their listener when its Raft
+// has ended, those of clients after clientsTimeout. To their clients it is as if the machine
+// had failed, so that they connect to another member. It does so until ctx ends or the
+// process has no such socket left, and returns what is to be said of the clients. Where it
+// fails to end one of a client, it does not try again.
 func cutOff(ctx context.Context, process *os.Process, clients, peers []uint16) string {
 	if len(clients) == 0 {
 		return ""
@@ -85,19 +86,25 @@ func (c *cutter) round(now time.Time) (more bool, err error) {
 		if slices.ContainsFunc(listeners, func(l netip.AddrPort) bool {
 			return l.Port() == at.Port() && (l.Addr() == at.Addr() || l.Addr().IsUnspecified())
 		}) {
+			delete(c.closed, at)
 			continue
 		}
-		if c.closed[at].IsZero() {
+		since, before := c.closed[at]
+		if !before {
 			c.closed[at] = now
+			continue
 		}
-		client := slices.Contains(c.clients, at.Port())
-		if client && now.Sub(c.closed[at]) < clientsTimeout {
+		if !slices.Contains(c.clients, at.Port()) {
+			_ = s.destroy() // etcd waits for it for a second at most
+			continue
+		}
+		if now.Sub(since) < clientsTimeout {
 			continue
 		}
 		switch failed := s.destroy(); {
-		case failed == nil && client:
+		case failed == nil:
 			c.cut++
-		case failed != nil && !errors.Is(failed, unix.ENOENT): // it has not ended by itself
+		case !errors.Is(failed, unix.ENOENT): // it has not ended by itself
 			err = failed
 		}
 	}

@@ -192,6 +192,60 @@ func portOf(t *testing.T, address string) uint16 {
 	return a.Port()
 }
 
+// A client has clientsTimeout from when its listener was closed, a peer until the next time
+// that nobody listens. A listener that was not seen once begins that again.
+func TestHowLongOthersStay(t *testing.T) {
+	t.Parallel()
+	mayDestroy(t)
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, atClients := connection(t, at("127.0.0.1", 0))
+	peer, atPeers := connection(t, at("127.0.0.1", 0))
+	c := cutter{
+		process: self, closed: map[netip.AddrPort]time.Time{},
+		clients: []uint16{addrPort(atClients.LocalAddr()).Port()}, peers: []uint16{addrPort(atPeers.LocalAddr()).Port()},
+	}
+	now := time.Now()
+	round := func(after time.Duration, cut int) {
+		t.Helper()
+		now = now.Add(after)
+		if _, err := c.round(now); err != nil {
+			t.Fatal(err)
+		}
+		if c.cut != cut {
+			t.Errorf("%d clients are cut off, want %d", c.cut, cut)
+		}
+	}
+	round(0, 0)
+	again, err := net.Listen("tcp", atClients.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := net.Listen("tcp", atPeers.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	round(time.Hour, 0)
+	_, _ = again.Close(), both.Close()
+	round(time.Hour, 0)
+	for _, end := range []net.Conn{client, peer} {
+		if _, err := end.Write([]byte{1}); err != nil {
+			t.Errorf("it was cut off early: %v", err)
+		}
+	}
+	for _, end := range []net.Conn{atClients, atPeers} {
+		if _, err := io.ReadFull(end, make([]byte, 1)); err != nil {
+			t.Errorf("it was cut off early: %v", err)
+		}
+	}
+	round(clientsTimeout-1, 0)
+	awaitEnd(t, peer)
+	round(1, 1)
+	awaitEnd(t, client)
+}
+
 func TestClientsStayWhereTheRightToCutThemOffIsMissing(t *testing.T) {
 	t.Parallel()
 	mayDestroy(t)
