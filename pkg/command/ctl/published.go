@@ -27,6 +27,10 @@ func (t *tool) decidePublished(cmd *cobra.Command) error {
 	if f == nil || f.Changed {
 		return nil
 	}
+	dry := cmd.Flags().Lookup("dry-run")
+	if dry != nil && !dry.Changed {
+		return nil // a restore that is asked for in earnest is not planned here
+	}
 	why := "the context says published"
 	t.publishedOnly = t.fromPublished
 	if text := os.Getenv(contexts.PublishedVariable); text != "" {
@@ -36,9 +40,7 @@ func (t *tool) decidePublished(cmd *cobra.Command) error {
 		}
 		t.publishedOnly, why = on, contexts.PublishedVariable+" is set"
 	}
-	// A restore that is asked for in earnest is not planned here.
-	dry := cmd.Flags().Lookup("dry-run")
-	if t.publishedOnly && !t.screen && (dry == nil || dry.Changed) {
+	if t.publishedOnly && !t.screen {
 		note(t.root, "no daemon is asked whether it is there: %s", why)
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 // deleteWhenRead deletes a file as soon as somebody who has opened it to read closes it. The
 // tools of all versions open a snapshot once, copy all of it, and go on with the copy. The
 // function ends that, and deletes the file if nobody has read it, or the kernel cannot tell.
+// Where somebody else has read it before the tool opens it, the tool fails, and the snapshot is
+// fetched once more.
 func deleteWhenRead(path string) (end func()) {
 	watch, err := watchClose(path)
 	if err != nil {
@@ -18,12 +20,14 @@ func deleteWhenRead(path string) (end func()) {
 	go func() {
 		defer close(done)
 		var events [unix.SizeofInotifyEvent + unix.NAME_MAX + 1]byte
-		_, _ = watch.Read(events[:]) // fails when it is closed
-		_ = os.Remove(path)
+		if _, err := watch.Read(events[:]); err == nil { // it fails when it is closed
+			_ = os.Remove(path)
+		}
 	}()
 	return func() {
 		_ = watch.Close()
 		<-done
+		_ = os.Remove(path)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
@@ -104,7 +103,7 @@ func (m *Machine) hasOtherStep(ctx context.Context, goal machine.Goal) bool {
 
 // copied returns the size in bytes of the files of this machine's member.
 func (m *Machine) copied() (size int64) {
-	at := datadir.At(m.cfg.Paths.Data)
+	at := m.dataDirs()
 	for _, dir := range []string{at.Snap(), at.Log()} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {

@@ -162,7 +162,7 @@ func (m *Machine) data() machine.Data {
 	})
 	if files > 0 {
 		d.State, d.Problem = cluster.DiskUnreadable, err.Error()
-		logs, _ := filepath.Glob(datadir.At(dir).LogFiles())
+		logs, _ := filepath.Glob(m.dataDirs().LogFiles())
 		d.Uncommitted = len(logs) == 0
 	}
 	return d
