@@ -28,8 +28,8 @@ const (
 // A HazardState says whether a hazard is there.
 type HazardState string
 
-// The states. A hazard that it has not been checked for is unknown; one that is being looked
-// for the first time is pending.
+// The states. A hazard for which the data has not been checked is unknown; one for which it is
+// being checked for the first time is pending.
 const (
 	HazardAbsent  HazardState = "absent"
 	HazardPresent HazardState = "present"
@@ -98,7 +98,7 @@ func HazardsIn(list []Hazard, to etcdversion.Version) []Hazard {
 // HazardsFrom returns what keeps a member that runs one version from changing to
 // another of the next minor version: what is there, and, where its patch is below
 // the floor, what is not proved absent. What a raft snapshot takes away is not among
-// them, nor is [HazardOldLog], which nobody can tell: a step of its own comes first.
+// them, nor is [HazardOldLog] where its state is unknown: a step of its own comes first.
 func HazardsFrom(list []Hazard, from, to etcdversion.Version) []Hazard {
 	if from.Minor+1 != to.Minor {
 		return nil

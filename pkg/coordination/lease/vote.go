@@ -96,8 +96,8 @@ func (v *Vote) Quiet(self cluster.NodeName, now time.Time) time.Duration {
 }
 
 // Lapsed returns who let its lease run out, empty for nobody: it may be gone, and
-// gossip has only not noticed yet. It is answered so for as long again when another has got the
-// lease, who is about to observe for the first time.
+// gossip has only not noticed yet. Once another node has got the lease, it goes on to return that
+// name for [DefaultTTL]: the new holder is about to observe for the first time.
 func (v *Vote) Lapsed(now time.Time) cluster.NodeName {
 	switch {
 	case v == nil:

@@ -3,6 +3,9 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -151,6 +154,34 @@ func TestOnlyMembersOfUnreachableNodesAreProbed(t *testing.T) {
 		equal(t, "probed", urls.Load(), any("http://b2"))
 		equal(t, "healthy", healthyNames(obs), "a b")
 		equal(t, "time", took, time.Duration(0))
+	})
+}
+
+// All members advertise one URL, which leads to any of them, or nowhere. Each is asked at the
+// address of its node, or at the host of its peer URL, as the one that its certificate names.
+func TestMembersWithTheURLOfAllAreProbedThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var asked []string
+		s := sources(func(s *Sources) {
+			s.Peers = func() []Peer { return nil }
+			s.Probe = func(_ context.Context, u []string, host string) (cluster.Report, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, strings.Join(u, " ")+" as "+host)
+				return cluster.Report{}, errors.New("refused")
+			}
+		})
+		prev := cluster.Observation{Nodes: []cluster.Node{{Name: "a", Address: "10.0.0.1:3996"}, {Name: "b"}}}
+		for i, name := range []cluster.NodeName{"a", "b", "c"} {
+			m := member(cluster.MemberID(i+1), name, "https://all:4001")
+			m.PeerURLs = []string{"https://etcd-" + string(name) + ":2380"}
+			prev.Members = append(prev.Members, m)
+		}
+		collect(t, s, prev)
+		slices.Sort(asked)
+		equal(t, "asked", strings.Join(asked, ", "),
+			"https://10.0.0.1:4001 as all, https://etcd-b:4001 as all, https://etcd-c:4001 as all")
 	})
 }
 

@@ -119,8 +119,8 @@ func Collect(ctx context.Context, s Sources, prev cluster.Observation) cluster.O
 	}
 	var gone, there []probed
 	off, others := split(unreachable(prev), peers)
-	unexpected.Go(func() { gone = s.probe(late, off, prev.Nodes) })
-	wg.Go(func() { there = s.probe(ctx, others, prev.Nodes) })
+	unexpected.Go(func() { gone = s.probe(late, off, prev) })
+	wg.Go(func() { there = s.probe(ctx, others, prev) })
 	wg.Wait()
 	timer := time.AfterFunc(lateTime, func() { end(errLate) })
 	defer timer.Stop()
@@ -175,7 +175,7 @@ func unreachable(prev cluster.Observation) []cluster.Member {
 	return list
 }
 
-func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cluster.Node) []probed {
+func (s Sources) probe(ctx context.Context, members []cluster.Member, prev cluster.Observation) []probed {
 	if s.Probe == nil {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cl
 			ctx, cancel := context.WithTimeout(ctx, unreachableTimeout)
 			defer cancel()
 			out[i].member = m
-			urls, host := endpoints(m, nodes)
+			urls, host := endpoints(m, prev)
 			out[i].report, out[i].err = s.Probe(ctx, urls, host)
 		})
 	}
@@ -194,19 +194,18 @@ func (s Sources) probe(ctx context.Context, members []cluster.Member, nodes []cl
 	return out
 }
 
-// endpoints returns the client URLs of a member at the address of its node, and the name
-// that its certificate has in any case: one that the existing etcd-manager has issued does
-// not have the address.
-func endpoints(m cluster.Member, nodes []cluster.Node) (urls []string, host string) {
-	for _, n := range nodes {
-		if n.Name != m.Name {
-			continue
+// endpoints returns the client URLs of a member at the address of its node, or else those
+// that no other member has, and the name that its certificate has in any case: one that the
+// existing etcd-manager has issued does not have the address.
+func endpoints(m cluster.Member, prev cluster.Observation) (urls []string, host string) {
+	urls = cluster.OwnURLs(m, prev.Members)
+	for _, n := range prev.Nodes {
+		if n.Name == m.Name {
+			urls = cluster.URLsAt(urls, n.Address)
 		}
-		urls = cluster.URLsAt(m.ClientURLs, n.Address)
-		if u, err := url.Parse(m.ClientURLs[0]); err == nil && urls[0] != m.ClientURLs[0] {
-			host = u.Hostname()
-		}
-		return urls, host
 	}
-	return m.ClientURLs, ""
+	if u, err := url.Parse(m.ClientURLs[0]); err == nil && urls[0] != m.ClientURLs[0] {
+		host = u.Hostname()
+	}
+	return urls, host
 }

@@ -396,6 +396,16 @@ func TestWhereEtcdIsAsked(t *testing.T) {
 		t.Errorf("asked at %v, want %v", st.asked, want)
 	}
 	st = newStage()
+	for i := range st.obs.Members { // the URL leads to any of them
+		st.obs.Nodes[i].Reachable, st.obs.Members[i].ClientURLs = i == 0, []string{"http://all:4001"}
+	}
+	if err := st.do(t, addD); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"http://a:4001", "http://b:4001", "http://c:4001"}; !slices.Equal(st.asked, want) {
+		t.Errorf("asked at %v, want %v", st.asked, want)
+	}
+	st = newStage()
 	if err := st.do(t, moveB); err != nil {
 		t.Fatal(err)
 	}

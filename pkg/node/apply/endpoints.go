@@ -38,7 +38,8 @@ func leaderURLs(obs cluster.Observation) []string {
 }
 
 // servedURLs returns the client URLs of m. What the member's own node says
-// counts before what the member told the cluster when it last started.
+// counts before what the member told the cluster when it last started, of which a URL that
+// others have too does not count.
 func servedURLs(obs cluster.Observation, m cluster.Member) []string {
 	for _, n := range obs.Nodes {
 		if n.Name != m.Name || !n.Reachable || n.Assigned == nil {
@@ -49,7 +50,7 @@ func servedURLs(obs cluster.Observation, m cluster.Member) []string {
 		}
 		return cluster.URLsAt(n.URLs.Client, n.Address)
 	}
-	return m.ClientURLs
+	return cluster.OwnURLs(m, obs.Members)
 }
 
 func sortedByID(list []cluster.Member) []cluster.Member {

@@ -82,7 +82,7 @@ func (l *Local) othersServe(ctx context.Context, own cluster.Report) (others, se
 		defer peer.Close()
 	}
 	serve := ask(voters, func(m cluster.Member) (cluster.MemberID, error) {
-		r, asked := l.reportOf(ctx, m)
+		r, asked := l.reportOf(ctx, m.ID, cluster.OwnURLs(m, own.Members))
 		switch {
 		case asked == nil && r.Leader != 0 && r.Leader != own.ID && r.Read == cluster.ReadServed:
 			return m.ID, nil
@@ -99,14 +99,14 @@ func (l *Local) othersServe(ctx context.Context, own cluster.Report) (others, se
 	return len(voters), len(serve)
 }
 
-// reportOf asks another member about itself.
-func (l *Local) reportOf(ctx context.Context, m cluster.Member) (cluster.Report, error) {
-	if len(m.ClientURLs) == 0 {
-		return cluster.Report{}, refuse("%s has no client URL", m.Name)
+// reportOf asks another member about itself, at the first of its URLs.
+func (l *Local) reportOf(ctx context.Context, id cluster.MemberID, urls []string) (cluster.Report, error) {
+	if len(urls) == 0 {
+		return cluster.Report{}, refuse("member %s has no client URL", id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	return reportOf(ctx, func(urls []string) (Etcd, error) {
 		return etcdclient.Open(etcdclient.Options{Endpoints: urls, TLS: l.clientTLS()})
-	}, m.ClientURLs[:1], m.ID)
+	}, urls[:1], id)
 }

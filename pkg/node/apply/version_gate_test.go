@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"net/url"
 	"testing"
 	"time"
 
@@ -97,6 +98,41 @@ func (h *host) refusesOrderOfThree(op *plan.MemberChangeVersion, gone cluster.Me
 		Token: "t1", Names: []cluster.NodeName{"a", "b", "c"},
 	}}, nil)
 	wantError(h.t, err, "there were 3 voters, and there are 2")
+}
+
+// All members advertise one URL, which leads nowhere from here. Each is asked at its own
+// address for a read through the quorum, and not only whether its peers reach it.
+func TestOthersWithTheURLOfAllAreAskedThemselves(t *testing.T) {
+	hosts := realTrio(t, etcdversion.Must("3.6.16"))
+	var r cluster.Report
+	for _, h := range hosts {
+		testwait.Until(t, "all serve", func() bool {
+			_, r = h.reports()
+			return len(r.Members) == 3 && r.Read == cluster.ReadServed
+		})
+	}
+	for _, o := range r.Members {
+		u, err := url.Parse(o.ClientURLs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := cluster.Report{ID: 1, Members: []cluster.Member{o, {ID: 1, PeerURLs: []string{"http://127.0.0.1:1"}}}}
+		for i := range own.Members {
+			own.Members[i].ClientURLs = []string{"http://all.invalid:" + u.Port()}
+		}
+		testwait.Until(t, "it counts as one that serves", func() bool {
+			others, serving := hosts["a"].othersServe(t.Context(), own)
+			return others == 1 && serving == 1
+		})
+		// One that is led by the member that asks does not count, though its peers reach it.
+		if own.ID = r.Leader; o.ID == own.ID {
+			continue
+		}
+		own.Members[1].ID = own.ID
+		if others, serving := hosts["a"].othersServe(t.Context(), own); others != 1 || serving != 0 {
+			t.Errorf("of %d others %d serve without their leader, want none of one", others, serving)
+		}
+	}
 }
 
 // The time in which too few others answer is no time in which the new version could have
