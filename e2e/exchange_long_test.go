@@ -220,13 +220,11 @@ func TestRollingExchange(t *testing.T) {
 	load.WaitMore(harness.Soon, 500)
 	roll := func(what string, start func(*harness.Node), between func(i int)) {
 		for i, n := range x.nodes {
-			load.LongestGap()
-			from, began := load.Acked(), time.Now()
+			measured := load.Measure()
 			role := x.role(n)
 			x.exchange(n, start)
 			load.WaitMore(harness.Soon, 500)
-			t.Logf("%s, %s (%s): no write for %s at most, %.0f a second", what, n.Name, role,
-				load.LongestGap().Round(time.Millisecond), float64(load.Acked()-from)/time.Since(began).Seconds())
+			measured(fmt.Sprintf("%s, %s (%s)", what, n.Name, role))
 			between(i)
 		}
 	}

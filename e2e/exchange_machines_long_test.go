@@ -143,12 +143,11 @@ func TestMachinesAreReplaced(t *testing.T) {
 	load := x.c.Load(2 * time.Millisecond)
 	load.WaitMore(harness.Soon, 200)
 	replace := func(what string, start func(*harness.Machine), m *harness.Machine) {
-		load.LongestGap()
+		measured := load.Measure()
 		role := x.role(m.Node)
 		served := x.replace(m, start)
 		load.WaitMore(harness.Soon, 200)
-		t.Logf("%s, %s (%s): serves after %s, no write for %s at most", what, m.Name, role,
-			served.Round(time.Millisecond), load.LongestGap().Round(time.Millisecond))
+		measured(fmt.Sprintf("%s, %s (%s), which serves after %.1f s", what, m.Name, role, served.Seconds()))
 	}
 	for i, m := range x.machines {
 		replace("from the existing one to this one", x.ours, m)

@@ -76,6 +76,7 @@ func TestRollingExchangeToTLS(t *testing.T) {
 	more := func() { t.Helper(); w.WaitMore(harness.Soon, 10) }
 	more()
 
+	measured := w.Measure()
 	x.becomes(a, x.startOurs, false)
 	x.at(a, "http", "https") // ours change no record beside the existing tool
 	more()
@@ -106,7 +107,7 @@ func TestRollingExchangeToTLS(t *testing.T) {
 	}
 	x.c.WaitNames(harness.Soon, kopsVoters...)
 	more()
-	t.Logf("the longest time without a write was %s", w.LongestGap().Round(time.Millisecond))
+	measured("TLS of etcd is switched on while the program is exchanged, back and forth")
 }
 
 // serveTLS waits until the file state of a machine says what etcd's record says: that its

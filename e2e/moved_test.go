@@ -33,6 +33,7 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 
 	w := c.Write()
 	w.WaitMore(harness.Soon, 5)
+	measured := w.Measure()
 	for _, n := range nodes {
 		n.Stop()
 		serve(n, "https", 2380)
@@ -41,7 +42,9 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	}
 	settled("https", 2380)
 	w.WaitMore(harness.Soon, 5)
+	measured("TLS between members is switched on, machine by machine")
 
+	measured = w.Measure()
 	for _, n := range nodes {
 		n.Stop()
 	}
@@ -50,7 +53,10 @@ func TestMembersFollowTheirURLs(t *testing.T) {
 	}
 	settled("https", 2390)
 	w.WaitMore(harness.Soon, 5)
+	measured("the port of peers is changed, on all machines at once")
+	measured = w.Measure()
 	clientsMove(t, c, w, nodes)
+	measured("the port of clients is changed, machine by machine")
 }
 
 // clientsMove has another port for clients in the flags, machine by machine. Until the last

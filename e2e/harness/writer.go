@@ -27,8 +27,10 @@ type Writer struct {
 
 	mu    sync.Mutex
 	acked map[string]int64 // the revision of each key
-	last  int64
-	wrong []string
+	// failed is how many got an error, or no answer in time.
+	failed int
+	last   int64
+	wrong  []string
 	// at is when the last write was acknowledged, gap the longest time between two.
 	at  time.Time
 	gap time.Duration
@@ -103,11 +105,16 @@ func (w *Writer) run(ctx context.Context) {
 	}
 }
 
-func (w *Writer) put(ctx context.Context, key string, within time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, within)
+func (w *Writer) put(writing context.Context, key string, within time.Duration) {
+	ctx, cancel := context.WithTimeout(writing, within)
 	defer cancel()
-	if r, err := w.client.Put(ctx, key, "x"); err == nil {
+	switch r, err := w.client.Put(ctx, key, "x"); {
+	case err == nil:
 		w.note(key, r.Header.Revision)
+	case writing.Err() == nil:
+		w.mu.Lock()
+		w.failed++
+		w.mu.Unlock()
 	}
 }
 
@@ -141,6 +148,23 @@ func (w *Writer) LongestGap() time.Duration {
 	gap := w.gap
 	w.gap = 0
 	return gap
+}
+
+// Measure begins to measure how writes go, and returns what logs it, for the named change. It
+// sets no bound: how long a write waits depends on what else the machine does.
+func (w *Writer) Measure() (log func(what string)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began, acked, failed := time.Now(), len(w.acked), w.failed
+	w.gap = 0
+	return func(what string) {
+		w.c.t.Helper()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		took, more := time.Since(began).Seconds(), len(w.acked)-acked
+		w.c.t.Logf("MEASURED %s: %.1f s; %d writes acknowledged (%.0f a second), %d failed; none for %.2f s", what, took,
+			more, float64(more)/took, w.failed-failed, w.gap.Seconds())
+	}
 }
 
 // Acked returns how many writes have been acknowledged.
