@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
@@ -121,4 +122,37 @@ func TestTheExistingToolHasRestored(t *testing.T) {
 	if err != nil || len(entries) == 0 {
 		t.Errorf("what c had is not kept: %v, %v", entries, err)
 	}
+}
+
+// TestTakingOverBesideAVoterThatNeverStarted has somebody add a voter while the existing tool
+// runs, which never starts. It keeps nobody from taking the cluster over, is no lease voter, and
+// is removed after the grace time.
+func TestTakingOverBesideAVoterThatNeverStarted(t *testing.T) {
+	v := newExistingCluster(t)
+	for _, r := range v.nodes {
+		r.config.Policy.Grace = 10 * time.Second
+	}
+	v.spec(3)
+	v.start(v.nodes...)
+	v.converged(3)
+	for _, r := range v.nodes {
+		v.stop(r)
+	}
+	v.handToExisting()
+	var members []*etcdtest.Member
+	var old []*existingMember
+	for _, r := range v.nodes {
+		e := v.startExisting(r)
+		old, members = append(old, e), append(members, e.etcd)
+	}
+	c := etcdtest.Dial(t, members...)
+	v.eventually("a voter more", func(ctx context.Context) error { // etcd wants its members to be connected for 5 s
+		_, err := c.MemberAdd(ctx, []string{"http://" + v.prefix + "99:2380"})
+		return err
+	})
+	for _, e := range old {
+		e.stop()
+	}
+	v.start(v.nodes...)
+	v.agreed(1)
 }
