@@ -118,6 +118,8 @@ func (c Config) Validate() error {
 		return errors.New("--backup-store is missing")
 	case c.DataDir == "":
 		return errors.New("--data-dir is missing (no --volume-provider gives one)")
+	case !filepath.IsAbs(c.DataDir):
+		return fmt.Errorf("--data-dir %q is not an absolute path", c.DataDir)
 	case net.ParseIP(c.Address) == nil:
 		return fmt.Errorf("--address %q is not an IP address", c.Address)
 	case c.GRPCPort < 0 || c.GRPCPort > 65535:

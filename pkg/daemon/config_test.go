@@ -55,6 +55,7 @@ func TestValidate(t *testing.T) {
 		{"no name", func(c *Config) { c.ClusterName = "" }, "--cluster-name"},
 		{"no store", func(c *Config) { c.BackupStore = "" }, "--backup-store"},
 		{"no place", func(c *Config) { c.DataDir = "" }, "--data-dir"},
+		{"a relative place", func(c *Config) { c.DataDir = "data" }, `--data-dir "data" is not an absolute path`},
 		{"no address", func(c *Config) { c.Address = "" }, "--address"},
 		{"a name for an address", func(c *Config) { c.Address = "localhost" }, "--address"},
 		{"port too high", func(c *Config) { c.GRPCPort = 1 << 16 }, "--grpc-port"},
