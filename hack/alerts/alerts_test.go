@@ -32,6 +32,12 @@ var scenes = []struct {
 		 etcdadm_members{cluster="main",role="voter",healthy="false"} 1x576`,
 		`etcdadm_members{cluster="main",role="voter",healthy="true"} 3x576
 		 etcdadm_members{cluster="two",role="voter",healthy="true"} 2x576`},
+	{"EtcdadmMemberDown",
+		`etcdadm_members{cluster="main",role="voter",healthy="true"} 4x576
+		 etcdadm_members{cluster="main",role="voter",healthy="false"} 1x576`,
+		`etcdadm_members{cluster="main",role="voter",healthy="true"} 5x576
+		 etcdadm_members{cluster="main",role="voter",healthy="false"} 0x576
+		 etcdadm_members{cluster="main",role="learner",healthy="false"} 1x576`},
 	{"EtcdadmNoLeader",
 		`etcdadm_etcd_has_leader{cluster="main",instance="a"} 0x576
 		 etcdadm_etcd_has_leader{cluster="events",instance="a"} 1x576`,
@@ -83,6 +89,12 @@ var scenes = []struct {
 	{"EtcdadmBackupNotVerified",
 		`etcdadm_last_backup_verified_timestamp_seconds{cluster="main"} 0x576`,
 		`etcdadm_last_backup_verified_timestamp_seconds{cluster="main"} 0+600x576`},
+	{"EtcdadmBackupDrillFails",
+		`etcdadm_operation_failing{cluster="main",kind="backup drill"} 1x576`,
+		`etcdadm_operation_failing{cluster="main",kind="backup take"} 1x576`},
+	{"EtcdadmBackupNotDrilled",
+		`etcdadm_last_backup_drill_timestamp_seconds{cluster="main"} -432000x576`,
+		`etcdadm_last_backup_drill_timestamp_seconds{cluster="main"} 0x576`},
 	{"EtcdadmCertificateEnds", // in ten days, in 30, never
 		`etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="a"} 1209600x576`,
 		`etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="a"} 2937600x576
@@ -94,6 +106,13 @@ var scenes = []struct {
 		`etcdadm_node_free_bytes{cluster="main",node="a"} 100x576
 		 etcdadm_member_db_size_bytes{cluster="main",member="a"} 40x576
 		 etcdadm_member_db_size_bytes{cluster="events",member="a"} 400x576`},
+	{"EtcdadmDatabaseNearQuota",
+		`etcd_mvcc_db_total_size_in_bytes{cluster="main",instance="a"} 81x576
+		 etcd_server_quota_backend_bytes{cluster="main",instance="a"} 100x576`,
+		`etcd_mvcc_db_total_size_in_bytes{cluster="main",instance="a"} 79x576
+		 etcd_server_quota_backend_bytes{cluster="main",instance="a"} 100x576
+		 etcd_mvcc_db_total_size_in_bytes{cluster="main",instance="b"} 81x576
+		 etcd_server_quota_backend_bytes{cluster="main",instance="b"} -1x576`}, // b has none
 	{"EtcdadmPaused",
 		`etcdadm_paused{cluster="main"} 1x576`,
 		`etcdadm_paused{cluster="main"} 0x576`},

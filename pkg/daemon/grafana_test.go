@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"strings"
@@ -213,8 +214,10 @@ func TestTheDashboardIsOnMetricsThatAreServed(t *testing.T) {
 	}
 }
 
-// What the dashboard takes from etcd each supported version serves.
-func TestTheDashboardIsOnEtcdsMetrics(t *testing.T) {
+// What the dashboard and the alerts take from etcd each supported version serves.
+func TestEtcdServesItsMetrics(t *testing.T) {
+	used := grafana(t).queries()
+	maps.Copy(used, alertRules(t).expressions())
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		a, b := etcdtest.New(t, "a"), etcdtest.New(t, "b")
 		initial := "--initial-cluster=" + etcdtest.Initial(a, b)
@@ -223,7 +226,7 @@ func TestTheDashboardIsOnEtcdsMetrics(t *testing.T) {
 		etcdtest.AwaitRead(t, etcdtest.Dial(t, a, b))
 		testwait.For(t, "each metric is served", func(context.Context) error {
 			_, page := get(t, a.ClientURL+"/metrics")
-			for where, expr := range grafana(t).queries() {
+			for where, expr := range used {
 				for _, name := range metricName.FindAllString(expr, -1) {
 					if !strings.HasPrefix(name, "etcdadm_") && !strings.Contains(page, "\n"+name) {
 						return fmt.Errorf("%s is on %s, which etcd does not serve", where, name)

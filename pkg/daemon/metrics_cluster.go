@@ -44,6 +44,8 @@ var (
 	holdDesc     = describe("etcdadm_hold", "Reasons for not acting, by reason. Served by the coordinator.", "reason")
 	failuresDesc = describe("etcdadm_failing_operations",
 		"Operations that failed and wait to be retried. Served by the coordinator.")
+	failingDesc = describe("etcdadm_operation_failing",
+		"1 while an operation of a kind has failed and waits to be retried. Served by the coordinator.", "kind")
 	storeDesc = describe("etcdadm_store_reachable",
 		"1 while the coordinator can read the control store. Served by the coordinator.")
 	backupsDesc = describe("etcdadm_backups", "Backups in the store. Served by the coordinator.")
@@ -59,7 +61,7 @@ var (
 func (c *clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		coordinatorDesc, termDesc, convergedDesc, wantedDesc, membersDesc, sizeDesc, reachableDesc, freeDesc, holdDesc,
-		unlinkedDesc, failuresDesc, storeDesc, backupsDesc, backupDesc, verifiedDesc, drillDesc,
+		unlinkedDesc, failuresDesc, failingDesc, storeDesc, backupsDesc, backupDesc, verifiedDesc, drillDesc,
 	} {
 		to <- d
 	}
@@ -81,6 +83,9 @@ func (c *clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(convergedDesc, one(r.Converged))
 	gauge(wantedDesc, float64(r.Spec.MemberCount))
 	gauge(failuresDesc, float64(len(r.Observation.Failures)))
+	for kind := range failingKinds(r.Observation.Failures) {
+		gauge(failingDesc, 1, kind)
+	}
 	for _, h := range holdReasons(r) {
 		gauge(holdDesc, 1, h)
 	}
@@ -104,6 +109,15 @@ func holdReasons(r *reconcile.Report) (reasons []string) {
 		}
 	}
 	return reasons
+}
+
+// failingKinds returns each kind once: operations on two members may have the same.
+func failingKinds(failures []cluster.Failure) map[string]bool {
+	kinds := map[string]bool{}
+	for _, f := range failures {
+		kinds[kindOf(f.Line)] = true
+	}
+	return kinds
 }
 
 // collectUnlinked tells of each pair once: two members may have the same name, and a page that
