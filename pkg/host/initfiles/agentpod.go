@@ -24,6 +24,9 @@ type AgentPod struct {
 	// probe. There is no liveness probe: to start it again helps nothing that it
 	// tells of.
 	ProbeURL string
+	// MetricsPort is the port of /metrics at the machine's address, for the annotations by
+	// which a Prometheus finds it; empty for none.
+	MetricsPort string
 	// Secret has further variables. A static pod can have none.
 	Secret string
 }
@@ -47,6 +50,7 @@ func (p AgentPod) Manifest() (string, error) {
 	y := yamlText{}
 	y.add("apiVersion: v1\nkind: Pod\n")
 	p.metadata(&y)
+	y.scraped(p.MetricsPort)
 	y.add("spec:\n")
 	err := p.validate()
 	if p.Secret != "" {

@@ -95,9 +95,7 @@ func checkPod(image, cpu, memory string, words []string, mounts []Mount) error {
 func (p ProgramPod) write(y *yamlText) error {
 	y.add("apiVersion: v1\nkind: Pod\nmetadata:\n  name: %[1]s\n  namespace: %[2]s\n  labels:\n"+
 		"    k8s-app: %[1]s\n", scalar(p.Name), scalar(cmp.Or(p.Namespace, "kube-system")))
-	if p.MetricsPort != "" {
-		y.add("  annotations:\n    prometheus.io/scrape: \"true\"\n    prometheus.io/port: %q\n", p.MetricsPort)
-	}
+	y.scraped(p.MetricsPort)
 	y.add("spec:\n  hostNetwork: true\n")
 	if p.Host {
 		y.add("  hostPID: true\n")
@@ -127,6 +125,13 @@ func (p ProgramPod) write(y *yamlText) error {
 	}
 	y.mounts(p.Mounts)
 	return nil
+}
+
+// scraped writes the annotations by which a Prometheus finds metrics at a port, none for "".
+func (y *yamlText) scraped(port string) {
+	if port != "" {
+		y.add("  annotations:\n    prometheus.io/scrape: \"true\"\n    prometheus.io/port: %q\n", port)
+	}
 }
 
 func (y *yamlText) mounts(list []Mount) {

@@ -130,6 +130,9 @@ func (o backupOptions) render(as string, l etcdbackup.Line) (string, error) {
 		return pod.CronJob(initfiles.CronJob{Schedule: o.schedule, Limit: l.Timeout})
 	}
 	pod.ProbeURL = probe
+	if host, port, err := net.SplitHostPort(l.Metrics); err == nil && port != "0" && (host == "" || reached(host)) {
+		pod.MetricsPort = port
+	}
 	return pod.Manifest()
 }
 

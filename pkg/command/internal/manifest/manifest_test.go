@@ -114,6 +114,45 @@ func TestAllFilesAreMadeByTheCommand(t *testing.T) {
 	}
 }
 
+// A Prometheus is told of metrics that it reaches, and of no others.
+func TestWhereAPrometheusFindsMetrics(t *testing.T) {
+	const (
+		daemon = "etcd-manager --image=i -- --cluster-name=main --backup-store=s3://b/p"
+		kops   = "etcd-manager --image=i --as=kops-pod -- --cluster-name=main --backup-store=s3://b/p " +
+			"--volume-provider=aws --containerized"
+		agent = "etcd-backup --image=i -- --cluster-name=main --backup-store=s3://b/p"
+	)
+	for _, tt := range []struct{ command, flags, want string }{
+		{daemon, "--address=10.0.0.1", ""},
+		{daemon, "--address=10.0.0.1 --etcd-manager-metrics-port=8080", "8080"},
+		{daemon, "--etcd-manager-metrics-port=8080", ""},
+		{daemon, "--etcd-manager-metrics-port=8080 --etcd-manager-metrics-address=0.0.0.0", "8080"},
+		{daemon, "--address=10.0.0.1 --etcd-manager-metrics-port=8080 --etcd-manager-metrics-address=127.0.0.1", ""},
+		{kops, "", ""},
+		{kops, "--etcd-manager-metrics-port=4077", "4077"},
+		{kops, "--etcd-manager-metrics-port=4077 --etcd-manager-metrics-address=127.0.0.1", ""},
+		{agent, "", ""},
+		{agent, "--listen-metrics=127.0.0.1:2391", ""},
+		{agent, "--listen-metrics=[::1]:2391", ""},
+		{agent, "--listen-metrics=localhost:2391", ""},
+		{agent, "--listen-metrics=10.0.0.1:0", ""},
+		{agent, "--listen-metrics=10.0.0.1:2391", "2391"},
+		{agent, "--listen-metrics=:2391", "2391"},
+	} {
+		text, err := render(strings.Fields(tt.command + " " + tt.flags)...)
+		if err != nil {
+			t.Errorf("%q: %v", tt.flags, err)
+		}
+		want := ""
+		if tt.want != "" {
+			want = "  annotations:\n    prometheus.io/scrape: \"true\"\n    prometheus.io/port: \"" + tt.want + "\"\n"
+		}
+		if !strings.Contains(text, want+"spec:\n  hostNetwork: true\n") || strings.Contains(text, "prometheus") != (want != "") {
+			t.Errorf("%q: the port is not %q:\n%s", tt.flags, tt.want, text)
+		}
+	}
+}
+
 // The kubelet refuses a pod with two mounts at one path.
 func TestDirectoriesAreMountedOnce(t *testing.T) {
 	text, err := render("etcd-manager", "--image=i", "--", "--cluster-name=etcd", "--backup-store=s3://b/p",

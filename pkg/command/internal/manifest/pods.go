@@ -80,6 +80,8 @@ func (o options) kops(d Daemon) initfiles.ProgramPod {
 		Name: d.podName(), Container: "etcd-manager", Image: o.image, CPU: "200m", Host: true,
 		Command: []string{"/go-runner"},
 		Args:    append([]string{"--log-file=" + log, "--also-stdout", "/ko-app/etcd-manager"}, d.Args...),
+
+		MetricsPort: d.scraped(),
 	}
 	logs := map[bool]string{true: log, false: "/var/log/etcd-" + key + ".log"}[key == "main"]
 	p.Mounts = append(p.Mounts, machine...)
@@ -121,12 +123,19 @@ func (d Daemon) probeURL() string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// scraped is the port of the metrics at the machine's address, "" where they are not there.
+// scraped is the port of the metrics at the machine's address, "" where they are not there. A daemon
+// with a provider of volumes finds its address by that.
 func (d Daemon) scraped() string {
 	port := d.get("etcd-manager-metrics-port")
-	ip := net.ParseIP(cmp.Or(d.get("etcd-manager-metrics-address"), d.get("address")))
-	if port == "0" || ip == nil || ip.IsLoopback() {
+	address := cmp.Or(d.get("etcd-manager-metrics-address"), d.get("address"))
+	if found := address == "" && d.get("volume-provider") != ""; port == "0" || !found && !reached(address) {
 		return ""
 	}
 	return port
+}
+
+// reached reports whether other machines reach what listens at an IP address.
+func reached(address string) bool {
+	ip := net.ParseIP(address)
+	return ip != nil && !ip.IsLoopback()
 }
