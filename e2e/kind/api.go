@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,8 +22,9 @@ const configMaps = "/api/v1/namespaces/default/configmaps"
 
 // An API is a client of Kubernetes' API.
 type API struct {
-	server string
-	client *http.Client
+	server   string
+	client   *http.Client
+	machines []machine
 }
 
 // A statusError is an answer that is not the expected one.
@@ -58,8 +61,31 @@ func newAPI(server string, ca, cert, key []byte) (*API, error) {
 	}}, nil
 }
 
-// do sends a request, and decodes the answer into out where it is not nil.
+// do sends a request, and decodes the answer into out where it is not nil. Its errors are [requestError].
 func (a *API) do(ctx context.Context, method, path string, in, out any) error {
+	var by atomic.Pointer[x509.Certificate]
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			if err == nil {
+				by.Store(s.PeerCertificates[0])
+			}
+		},
+	})
+	err := a.send(ctx, method, path, in, out)
+	if err == nil {
+		return nil
+	}
+	failed := &requestError{err: err}
+	for _, m := range a.machines {
+		if cert := by.Load(); cert != nil && cert.VerifyHostname(string(m)) == nil {
+			failed.server = m
+		}
+	}
+	return failed
+}
+
+// send is do without a word on which API server failed.
+func (a *API) send(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
 		b, err := json.Marshal(in)

@@ -259,6 +259,7 @@ func (c *Cluster) api(t *testing.T) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
+	a.machines = c.machines
 	return a
 }
 

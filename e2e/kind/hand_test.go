@@ -167,12 +167,7 @@ func TestByHandStaticPods(t *testing.T) {
 	w := s.api(t).write(t)
 	d := w.api.deploy(t, s.machines[0].must(t, "ctr -n k8s.io images ls -q | grep -m1 /pause:"), 3)
 	w.more(t, 100)
-	w.during(t, "certificates are renewed", func() {
-		for _, m := range s.machines {
-			s.etcdadm(t, m, "certs renew all")
-			s.configure(t, m)
-		}
-	})
+	s.certificatesAreRenewed(t, w)
 	d.scale(t, 4)
 	s.machineIsReplaced(t, w)
 	d.scale(t, 2)

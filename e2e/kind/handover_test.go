@@ -25,15 +25,32 @@ type handed struct {
 
 // off does something while the API server of a machine is off, if that uses the machine's member
 // alone: without etcd it keeps the kubelet waiting for half a minute, twice.
-func (s *handed) off(t *testing.T, m machine, do func()) {
+func (s *handed) off(t *testing.T, w *Writer, m machine, do func()) {
 	t.Helper()
-	if s.local {
-		m.apiOff(t)
+	if !s.local {
+		do()
+		return
 	}
+	staying := started(t, s.others(m))
+	w.ends(m)
+	m.apiOff(t)
 	do()
-	if s.local {
-		m.apiOn(t)
-	}
+	m.apiOn(t)
+	w.ends("")
+	stayed(t, staying)
+}
+
+// oneByOne does something with each machine. No write fails meanwhile, but with an API server that is
+// ended, or with etcd's leader.
+func (s *handed) oneByOne(t *testing.T, w *Writer, what string, do func(machine)) {
+	t.Helper()
+	failed := w.during(t, what, func() {
+		for _, m := range s.machines {
+			s.off(t, w, m, func() { do(m) })
+		}
+	})
+	serving(t, failed, failure.cutOff, failure.withTheLeader)
+	w.check(t, 0, 0)
 }
 
 // newHanded makes the machines, with images of etcd and of the daemon, etcdadm, and a store that
@@ -133,25 +150,16 @@ func (s *handed) fromDaemon(t *testing.T, m machine) {
 func (s *handed) toDaemonsAndBack(t *testing.T, w *Writer) {
 	t.Helper()
 	var d daemon
-	w.during(t, "three machines are handed to the daemons", func() {
-		for _, m := range s.machines {
-			s.off(t, m, func() { d = s.toDaemon(t, m) })
-		}
-	})
+	s.oneByOne(t, w, "three machines are handed to the daemons", func(m machine) { d = s.toDaemon(t, m) })
 	if !strings.Contains(d.Daemon.Configure, "configure-cluster") {
 		t.Errorf("the spec is to be written by %q", d.Daemon.Configure)
 	}
 	s.ctl(t, "configure-cluster", fmt.Sprint("--member-count=", len(s.machines)), "--etcd-version="+newEtcd)
-	w.during(t, "the daemons take a backup", func() { s.ctl(t, "take-backup", "--wait") })
-	w.check(t, 0, 0)
+	failed := w.during(t, "the daemons take a backup", func() { s.ctl(t, "take-backup", "--wait") })
+	serving(t, failed, failure.withTheLeader) // which went before the backup
 	s.ctl(t, "pause")
-	w.during(t, "three machines are taken back", func() {
-		for _, m := range s.machines {
-			s.off(t, m, func() { s.fromDaemon(t, m) })
-		}
-	})
+	s.oneByOne(t, w, "three machines are taken back", func(m machine) { s.fromDaemon(t, m) })
 	s.healthy(t)
-	w.check(t, 0, 0)
 }
 
 // The etcd that etcdadm runs as static pods, and that kubeadm uses as external etcd, is handed to the
@@ -162,7 +170,9 @@ func TestHandover(t *testing.T) {
 	s.found(t)
 	w := s.api(t).write(t)
 	w.more(t, 100)
+	staying := started(t, s.machines)
 	s.toDaemonsAndBack(t, w)
+	stayed(t, staying)
 }
 
 // stackedPatches have kubeadm run an etcd of its own beside each API server, from our image.
@@ -215,18 +225,8 @@ func TestStackedHandover(t *testing.T) {
 	s.stacked(t)
 	w := s.api(t).write(t)
 	w.more(t, 100)
-	w.during(t, "etcdadm takes over from kubeadm", func() {
-		for _, m := range s.machines {
-			s.off(t, m, func() { s.exchange(t, m) })
-		}
-	})
+	s.oneByOne(t, w, "etcdadm takes over from kubeadm", func(m machine) { s.exchange(t, m) })
 	s.healthy(t)
-	w.check(t, 0, 0)
 	s.toDaemonsAndBack(t, w)
-	w.during(t, "kubeadm takes over from etcdadm", func() {
-		for _, m := range s.machines {
-			s.off(t, m, func() { s.giveBack(t, m) })
-		}
-	})
-	w.check(t, 0, 0)
+	s.oneByOne(t, w, "kubeadm takes over from etcdadm", func(m machine) { s.giveBack(t, m) })
 }

@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,6 +41,11 @@ type follower struct {
 	deleted  atomic.Int64 // how many objects it has seen go
 	// The last version of the whole collection, and how often it read everything, before a restore.
 	version, listed int64
+
+	mu    sync.Mutex
+	seen  int64   // the highest version that it was told of
+	back  []error // what it was told of that is older
+	ended []error // why watches ended, since a restore began
 }
 
 // follow starts informers of all followed resources at all API servers.
@@ -81,12 +89,11 @@ func (f *follower) start(t *testing.T) {
 			list, err := f.client.List(ctx, o)
 			if err == nil {
 				f.lists.Add(1)
+				f.told("a list", list.GetResourceVersion())
 			}
 			return list, err
 		},
-		WatchFuncWithContext: func(ctx context.Context, o v1.ListOptions) (watch.Interface, error) {
-			return f.client.Watch(ctx, o)
-		},
+		WatchFuncWithContext: f.watch,
 	}, &unstructured.Unstructured{}, 0, nil)
 	if _, err := f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		DeleteFunc: func(any) { f.deleted.Add(1) },
@@ -95,8 +102,81 @@ func (f *follower) start(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
-	t.Cleanup(func() { cancel(); <-over })
+	t.Cleanup(func() {
+		cancel()
+		<-over
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, err := range f.back {
+			t.Errorf("the informer of %s: %v", f.what, err)
+		}
+	})
 	go func() { defer close(over); f.informer.RunWithContext(ctx) }()
+}
+
+// watch starts a watch, and notes its versions and why it ends.
+func (f *follower) watch(ctx context.Context, o v1.ListOptions) (watch.Interface, error) {
+	f.told("a watch from", o.ResourceVersion)
+	w, err := f.client.Watch(ctx, o)
+	if err != nil {
+		f.ends(err)
+		return nil, err
+	}
+	return watch.Filter(w, func(e watch.Event) (watch.Event, bool) {
+		if e.Type == watch.Error {
+			f.ends(apierrors.FromObject(e.Object))
+		} else if o, ok := e.Object.(*unstructured.Unstructured); ok {
+			f.told(fmt.Sprintf("%s %s", e.Type, o.GetName()), o.GetResourceVersion())
+		}
+		return e, true
+	}), nil
+}
+
+// told notes a version that the informer was told of: that of a list, or of a change. None is below one
+// before it. Objects in a list that follows a restore may be older than they were: those that
+// were changed after the backup.
+func (f *follower) told(what, version string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err == nil && n < f.seen {
+		err = fmt.Errorf("it was told of the version %d by %s, and of %d before", n, what, f.seen)
+	}
+	if err != nil {
+		f.back = append(f.back, err)
+	}
+	f.seen = max(f.seen, n)
+}
+
+// ends notes why a watch ended.
+func (f *follower) ends(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = append(f.ended, err)
+}
+
+// expired reports whether an API server said that the version of a watch is compacted (410).
+func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// tooOld asks for what followed the version before the restore, which nobody can be told any more.
+func (f *follower) tooOld(ctx context.Context) error {
+	w, err := f.client.Watch(ctx, v1.ListOptions{ResourceVersion: strconv.FormatInt(f.version, 10)})
+	if expired(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("a watch from version %d waits: %w", f.version, ctx.Err())
+	case e := <-w.ResultChan():
+		if e.Type == watch.Error && expired(apierrors.FromObject(e.Object)) {
+			return nil
+		}
+		return fmt.Errorf("a watch from version %d begins with %s %v", f.version, e.Type, e.Object)
+	}
 }
 
 // at returns the version of the collection that the informer has.
@@ -109,8 +189,8 @@ func (f *follower) at(t *testing.T) int64 {
 	return n
 }
 
-// hasFollowed makes sure that the informer has read everything again since the restore, at a version
-// above all that it has seen, and holds what the API server has.
+// hasFollowed makes sure that the informer was told that what it knew is compacted, has read everything
+// again since the restore, at a version above all that it has seen, and holds what the API server has.
 func (f *follower) hasFollowed(t *testing.T) {
 	t.Helper()
 	await(t, "the informer of "+f.what+" has read everything again", 2*time.Minute, func(ctx context.Context) error {
@@ -126,6 +206,13 @@ func (f *follower) hasFollowed(t *testing.T) {
 		}
 		return f.holds(list)
 	})
+	f.mu.Lock()
+	ended := slices.Clone(f.ended)
+	f.mu.Unlock()
+	if !slices.ContainsFunc(ended, expired) {
+		t.Errorf("no watch of the informer of %s has expired; they ended with %v", f.what, ended)
+	}
+	await(t, "a watch of "+f.what+" from before the restore expires", time.Minute, f.tooOld)
 }
 
 // holds compares what the informer has with a list. What is younger than the list does not count.
@@ -165,6 +252,9 @@ func noted(t *testing.T, all []*follower) {
 	t.Helper()
 	for _, f := range all {
 		f.version, f.listed = f.at(t), f.lists.Load()
+		f.mu.Lock()
+		f.ended = nil
+		f.mu.Unlock()
 	}
 }
 

@@ -31,14 +31,10 @@ type Writer struct {
 	next   int
 	acked  []int
 	failed []failure
+	ending machine
 	last   time.Time
 	gap    time.Duration // the longest time in which no client had an acknowledgement
 	wait   time.Duration // the longest time that one client had none for a write
-}
-
-type failure struct {
-	at  time.Time
-	err error
 }
 
 // write starts a writer, and ends it with the test.
@@ -90,13 +86,20 @@ func (w *Writer) answered(n int, start time.Time, err error) bool {
 	defer w.mu.Unlock()
 	now := time.Now()
 	if err != nil && !is(err, http.StatusConflict) {
-		w.failed = append(w.failed, failure{now, err})
+		w.failed = append(w.failed, failure{now, err, w.ending})
 		return false
 	}
 	w.gap, w.wait = max(w.gap, now.Sub(w.last)), max(w.wait, now.Sub(start))
 	w.last = now
 	w.acked = append(w.acked, n)
 	return true
+}
+
+// ends notes that the story ends the API server of a machine, "" for none any more.
+func (w *Writer) ends(m machine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending = m
 }
 
 // count returns how many writes were acknowledged.
