@@ -4,10 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/x509"
+	"debug/elf"
 	"encoding/json"
 	"io"
+	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,16 +20,20 @@ import (
 	"github.com/etcdadm/etcdadm/images/etcdbuild"
 )
 
-// The files and the configuration of each image are what manifests rely on.
-func TestImages(t *testing.T) {
-	b := newFixture(t, amd64)
-	below := []string{
+// Entries of all images, and of those that have programs in /usr/local/bin.
+var (
+	below = []string{
 		"drwxr-xr-x /etc", "-rw-r--r-- /etc/group", "-rw-r--r-- /etc/passwd", "drwxr-xr-x /etc/ssl",
 		"drwxr-xr-x /etc/ssl/certs", "-rw-r--r-- /etc/ssl/certs/ca-certificates.crt", "dtrwxrwxrwx /tmp",
 		"drwxr-xr-x /usr", "drwxr-xr-x /usr/share", "drwxr-xr-x /usr/share/doc", "drwxr-xr-x /usr/share/doc/etcdadm",
-		"-rw-r--r-- /usr/share/doc/etcdadm/LICENSE", "-rw-r--r-- /usr/share/doc/etcdadm/THIRD-PARTY-NOTICES",
+		"-rw-r--r-- /usr/share/doc/etcdadm/THIRD-PARTY-NOTICES",
 	}
-	local := []string{"drwxr-xr-x /usr/local", "drwxr-xr-x /usr/local/bin"}
+	local = []string{"drwxr-xr-x /usr/local", "drwxr-xr-x /usr/local/bin"}
+)
+
+// The files and the configuration of each image are what manifests rely on.
+func TestImages(t *testing.T) {
+	b := newFixture(t, amd64)
 	link := func(at, to string) string { return "Lrwxrwxrwx " + at + " -> " + to }
 	const program = "-rwxr-xr-x "
 	for name, want := range map[string]struct {
@@ -57,13 +62,7 @@ func TestImages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			img := b.must(t, name).Images[0].Image
-			got := files(t, img)
-			wanted := slices.Concat(below, want.files)
-			slices.Sort(got)
-			slices.Sort(wanted)
-			if !slices.Equal(got, wanted) {
-				t.Errorf("files are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wanted, "\n"))
-			}
+			wantFiles(t, img, below, want.files, []string{"-rw-r--r-- /usr/share/doc/etcdadm/LICENSE"})
 			c, err := img.ConfigFile()
 			if err != nil {
 				t.Fatal(err)
@@ -77,15 +76,104 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func TestTheImageOfEtcd(t *testing.T) {
-	r := etcdRecipe("3.6.16")
-	c := r.config()
-	want := map[string]string{
-		"etcd": "/usr/local/bin/etcd", "etcdctl": "/usr/local/bin/etcdctl", "etcdutl": "/usr/local/bin/etcdutl",
+// wantFiles compares what is in an image with lists.
+func wantFiles(t *testing.T, img v1.Image, lists ...[]string) {
+	t.Helper()
+	got, want := files(t, img), slices.Concat(lists...)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("files are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if r.ref("v1.2.3") != "etcd:v3.6.16" || !reflect.DeepEqual(r.Programs, want) || len(c.Entrypoint) > 0 ||
-		!slices.Equal(c.Cmd, []string{"/usr/local/bin/etcd"}) || !strings.Contains(c.Env[0], ":/usr/local/bin:") {
-		t.Errorf("%s: %+v", r.ref("v1.2.3"), c)
+}
+
+// The image of etcd has what the images that Kubernetes publishes have at the same places, for each platform.
+func TestTheImageOfEtcd(t *testing.T) {
+	b := newFixture(t, amd64, arm64)
+	b.etcd = etcdbuild.Builder{Modules: t.TempDir(), Cache: t.TempDir(), Progress: io.Discard}
+	smallEtcd(t, filepath.Join(b.etcd.Modules, "3.6.16"))
+	chosen, err := choose([]string{"etcd:3.6.16"}, []string{"3.6.16"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := b.image(t.Context(), chosen[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ref := built.recipe.ref("v1.2.3"); ref != "etcd:v3.6.16" || len(built.Images) != 2 {
+		t.Errorf("%d images of %s", len(built.Images), ref)
+	}
+	for i, want := range []struct {
+		platform v1.Platform
+		machine  elf.Machine
+	}{{amd64, elf.EM_X86_64}, {arm64, elf.EM_AARCH64}} {
+		img := built.Images[i].Image
+		wantFiles(t, img, below, local, []string{
+			"-rwxr-xr-x /usr/local/bin/etcd", "-rwxr-xr-x /usr/local/bin/etcdctl", "-rwxr-xr-x /usr/local/bin/etcdutl",
+			"drwxr-xr-x /var", "drwx------ /var/etcd", "drwxr-xr-x /var/lib", "drwx------ /var/lib/etcd",
+		})
+		c, err := img.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Config.User != root || len(c.Config.Entrypoint) > 0 || !slices.Equal(c.Config.Cmd, []string{"/usr/local/bin/etcd"}) ||
+			!strings.Contains(c.Config.Env[0], ":/usr/local/bin:") ||
+			!slices.Equal(sorted(c.Config.ExposedPorts), []string{"2379/tcp", "2380/tcp"}) || c.Config.WorkingDir != "/" ||
+			len(c.RootFS.DiffIDs) != 2 || !c.Created.Equal(b.source.Time) ||
+			c.OS != want.platform.OS || c.Architecture != want.platform.Architecture {
+			t.Errorf("configuration %+v", c)
+		}
+		for _, name := range []string{"etcd", "etcdctl", "etcdutl"} {
+			wantStatic(t, strings.NewReader(content(t, img, "usr/local/bin/"+name)), want.machine)
+		}
+	}
+}
+
+// wantStatic checks that a program is for a machine, and needs no loader, which no image has.
+func wantStatic(t *testing.T, program io.ReaderAt, machine elf.Machine) {
+	t.Helper()
+	f, err := elf.NewFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loader := func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }
+	if f.Machine != machine || len(f.Progs) == 0 || slices.ContainsFunc(f.Progs, loader) {
+		t.Errorf("a program is for %s, not %s, or needs a loader: %+v", f.Machine, machine, f.Progs)
+	}
+}
+
+// Programs are built for the platform of the image, whatever this machine is.
+func TestAProgramForAnotherPlatform(t *testing.T) {
+	b := &builder{source: source{Root: sourceRoot}, progress: io.Discard, done: map[string]bool{}}
+	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
+		out := filepath.Join(t.TempDir(), logRunner)
+		if err := b.program(t.Context(), logRunner, v1.Platform{OS: "linux", Architecture: arch}, out); err != nil {
+			t.Fatal(err)
+		}
+		program, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantStatic(t, bytes.NewReader(program), machine)
+	}
+}
+
+// smallEtcd makes a module of small programs with the names of etcd's.
+func smallEtcd(t *testing.T, dir string) {
+	t.Helper()
+	mod := "module example.com/etcd/v3\n\ngo 1.26.0\n\ntool (\n"
+	for _, name := range []string{"etcdctl", "etcdutl", "server"} {
+		mod += "\texample.com/etcd/v3/" + name + "\n"
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := "package main\n\nfunc main() { print(`" + name + "`) }\n"
+		if err := os.WriteFile(filepath.Join(dir, name, "main.go"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod+")\n"), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
