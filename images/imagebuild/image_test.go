@@ -116,7 +116,8 @@ func TestTheImageOfEtcd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Config.User != root || len(c.Config.Entrypoint) > 0 || !slices.Equal(c.Config.Cmd, []string{"/usr/local/bin/etcd"}) ||
+		if c.Config.User != root || len(c.Config.Entrypoint) > 0 ||
+			!slices.Equal(c.Config.Cmd, []string{"/usr/local/bin/etcd"}) ||
 			!strings.Contains(c.Config.Env[0], ":/usr/local/bin:") ||
 			!slices.Equal(sorted(c.Config.ExposedPorts), []string{"2379/tcp", "2380/tcp"}) || c.Config.WorkingDir != "/" ||
 			len(c.RootFS.DiffIDs) != 2 || !c.Created.Equal(b.source.Time) ||

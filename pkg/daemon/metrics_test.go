@@ -106,7 +106,8 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 	r.Observation.Members = append(r.Observation.Members, cluster.Member{ID: 9, Learner: true})
 	r.Holds = []plan.Hold{{Reason: plan.LearnerBehind}}
 	r.Observation.Failures = []cluster.Failure{
-		{Line: "etcdadm backup drill --name=b1"}, {Line: "etcdadm member start --on=a"}, {Line: "etcdadm member start --on=b"},
+		{Line: "etcdadm backup drill --name=b1"},
+		{Line: "etcdadm member start --on=a"}, {Line: "etcdadm member start --on=b"},
 	}
 	m.note(r)
 	_, page = get(t, url+"/metrics")
@@ -116,7 +117,8 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 		`etcdadm_members{healthy="false",role="learner"} 1`, `etcdadm_hold{reason="learner-behind"} 1`)
 	wantLines(t, page, "etcdadm_wanted_members 3", "etcdadm_backups 1", "etcdadm_store_reachable 1",
 		`etcdadm_failing_operations 3`, `etcdadm_operation_failing{kind="backup drill"} 1`,
-		`etcdadm_operation_failing{kind="member start"} 1`, `etcdadm_node_reachable{node="b"} 1`, "etcdadm_last_backup_timestamp_seconds "+number(r.At.Unix()))
+		`etcdadm_operation_failing{kind="member start"} 1`, `etcdadm_node_reachable{node="b"} 1`,
+		"etcdadm_last_backup_timestamp_seconds "+number(r.At.Unix()))
 	if strings.Contains(page, "etcdadm_last_backup_verified") || strings.Contains(page, "etcdadm_node_free") {
 		t.Error("it tells of what is not known")
 	}

@@ -147,7 +147,8 @@ func TestWhereAPrometheusFindsMetrics(t *testing.T) {
 		if tt.want != "" {
 			want = "  annotations:\n    prometheus.io/scrape: \"true\"\n    prometheus.io/port: \"" + tt.want + "\"\n"
 		}
-		if !strings.Contains(text, want+"spec:\n  hostNetwork: true\n") || strings.Contains(text, "prometheus") != (want != "") {
+		if !strings.Contains(text, want+"spec:\n  hostNetwork: true\n") ||
+			strings.Contains(text, "prometheus") != (want != "") {
 			t.Errorf("%q: the port is not %q:\n%s", tt.flags, tt.want, text)
 		}
 	}
