@@ -21,29 +21,36 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// serve takes a connection at each of three addresses, two for clients and one for peers.
-// On SIGTERM it closes the peers' listener, then the first one, and waits until its client
-// has gone, as etcd does; serves the other client once and does the same with it; and
-// serves the peer once. It complains if one of them has gone too early.
-func serve(addresses string) error {
+// takeUntilStopped takes a connection at each of the addresses, and returns on SIGTERM.
+func takeUntilStopped(addresses string) (listeners []net.Listener, taken []net.Conn, err error) {
 	stopping := make(chan os.Signal, 1)
 	signal.Notify(stopping, syscall.SIGTERM)
-	var listeners []net.Listener
-	var taken []net.Conn
 	for address := range strings.SplitSeq(addresses, ",") {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		fmt.Println("listens", address)
 		c, err := l.Accept()
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		listeners, taken = append(listeners, l), append(taken, c)
 	}
 	fmt.Println("serves")
 	<-stopping
+	return listeners, taken, nil
+}
+
+// serve takes a connection at each of three addresses, two for clients and one for peers.
+// On SIGTERM it closes the peers' listener, then the first one, and waits until its client
+// has gone, as etcd does; serves the other client once and does the same with it; and
+// serves the peer once. It complains if one of them has gone too early.
+func serve(addresses string) error {
+	listeners, taken, err := takeUntilStopped(addresses)
+	if err != nil {
+		return err
+	}
 	_ = listeners[len(listeners)-1].Close()
 	for i, c := range taken {
 		if i > 0 {
@@ -117,24 +124,10 @@ func TestClientsKeepNoProcess(t *testing.T) {
 // SIGTERM it closes the clients' listener and waits until the client has gone, then it serves
 // the peer once, and does the same with that.
 func hold(addresses string) error {
-	stopping := make(chan os.Signal, 1)
-	signal.Notify(stopping, syscall.SIGTERM)
-	var listeners []net.Listener
-	var taken []net.Conn
-	for address := range strings.SplitSeq(addresses, ",") {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return err
-		}
-		fmt.Println("listens", address)
-		c, err := l.Accept()
-		if err != nil {
-			return err
-		}
-		listeners, taken = append(listeners, l), append(taken, c)
+	listeners, taken, err := takeUntilStopped(addresses)
+	if err != nil {
+		return err
 	}
-	fmt.Println("serves")
-	<-stopping
 	for i, c := range taken {
 		if i > 0 {
 			if _, err := c.Read(make([]byte, 1)); err != nil {
