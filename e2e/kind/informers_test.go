@@ -274,13 +274,27 @@ func nodesLive(t *testing.T, all []*follower) {
 				continue
 			}
 			for _, o := range f.informer.GetStore().List() {
-				lease := o.(*unstructured.Unstructured)
-				text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
-				if at, err := time.Parse(time.RFC3339, text); err != nil || at.Before(since) {
-					return fmt.Errorf("%s: that of %s was renewed at %q (%v)", f.what, lease.GetName(), text, err)
+				if err := renewed(o.(*unstructured.Unstructured), since); err != nil {
+					return fmt.Errorf("%s: %w", f.what, err)
 				}
 			}
 		}
 		return nil
 	})
+}
+
+// renewed returns an error unless a lease was renewed after a time.
+func renewed(lease *unstructured.Unstructured, since time.Time) error {
+	text, _, err := unstructured.NestedString(lease.Object, "spec", "renewTime")
+	if err != nil {
+		return err
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return fmt.Errorf("the lease %s: %w", lease.GetName(), err)
+	}
+	if at.Before(since) {
+		return fmt.Errorf("the lease %s was renewed last at %s", lease.GetName(), text)
+	}
+	return nil
 }

@@ -40,7 +40,7 @@ type Writer struct {
 // write starts a writer, and ends it with the test.
 func (a *API) write(t *testing.T) *Writer {
 	w := &Writer{api: a, label: fmt.Sprintf("w%d", time.Now().Unix()), last: time.Now()}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // until it is ended below
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
 	for range clients {
