@@ -1,5 +1,6 @@
 // Package alerts evaluates the alert rules of manifests/prometheus as Prometheus does, by its own
-// library. It is a module of its own, outside the workspace: Prometheus is for it alone.
+// library, and holds the dashboard of manifests/grafana to Grafana's schema. It is a module of its
+// own, outside the workspace: Prometheus is for it alone.
 package alerts
 
 import (

@@ -1,10 +1,11 @@
-// The alert rules, evaluated by Prometheus' own library. It is a module of its own, outside the
-// workspace: Prometheus is for it alone.
+// The alert rules, evaluated by Prometheus' own library, and the dashboard, checked by Grafana's schema.
+// It is a module of its own, outside the workspace: Prometheus is for it alone.
 module github.com/etcdadm/etcdadm/hack/alerts
 
 go 1.26.7
 
 require (
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/prometheus/common v0.72.1
 	github.com/prometheus/prometheus v0.316.0
 )

@@ -36,13 +36,15 @@ type grafanaTarget struct {
 
 // A grafanaPanel is a row or a panel.
 type grafanaPanel struct {
-	ID          int            `json:"id"`
-	Type        string         `json:"type"`
-	Title       string         `json:"title"`
-	Description string         `json:"description"`
-	Collapsed   bool           `json:"collapsed"`
-	Datasource  *grafanaSource `json:"datasource"`
-	GridPos     struct {
+	ID          int    `json:"id"`
+	Type        string `json:"type"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Collapsed   bool   `json:"collapsed"`
+	// Panels is empty: Grafana has panels there only while their row is collapsed.
+	Panels     []grafanaPanel `json:"panels"`
+	Datasource *grafanaSource `json:"datasource"`
+	GridPos    struct {
 		H int `json:"h"`
 		W int `json:"w"`
 		X int `json:"x"`
