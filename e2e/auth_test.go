@@ -57,7 +57,7 @@ func TestAuthenticationIsTurnedOn(t *testing.T) {
 	if _, err := root.AuthDisable(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// That it can be turned on again may be told: etcd has the user root.
+	// That it can be turned on again may be shown: etcd has the user root.
 	c.Eventually(harness.Soon, "no hold but that", func(context.Context) error {
 		r, err := c.Status()
 		for _, h := range r.Holds {

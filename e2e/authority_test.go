@@ -104,7 +104,7 @@ func TestACertificateIsNoLease(t *testing.T) {
 		t.Errorf("b has seen term %d, %v", s.Term, err)
 	}
 	target.WaitSaid(harness.Soon, 0, "order refused", "from=stranger", "member stop")
-	c.Eventually(harness.Soon, "the store tells of it", func(context.Context) error {
+	c.Eventually(harness.Soon, "the store reports it", func(context.Context) error {
 		out, err := c.Ctl("history", "--orders", "-n", "0")
 		if err == nil && !strings.Contains(out, "stranger") {
 			err = fmt.Errorf("the orders are\n%s", out)
@@ -197,7 +197,7 @@ func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
 	c.WaitNames(harness.Soon, "a", "c", "d")
 	var history []store.HistoryEntry
 	learner := -1
-	eventually(t, c, "the history tells that a became a learner", func() (err error) {
+	eventually(t, c, "the history reports that a became a learner", func() (err error) {
 		history, err = c.History()
 		if learner = slices.IndexFunc(history, func(e store.HistoryEntry) bool {
 			return strings.Contains(e.Line, "member add-learner") && strings.Contains(e.Line, c.Node("a").Address)

@@ -95,7 +95,7 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 		}
 	}
 	if c.Node("b").EtcdPID() == pid {
-		t.Error("etcd of b, which was told to keep clients away and to let them in, was not restarted")
+		t.Error("etcd of b, which was ordered to keep clients away and to let them in, was not restarted")
 	}
 	if err := healthz(t.Context(), a, port, http.StatusServiceUnavailable); err != nil {
 		t.Errorf("the disk does not hang any more: %v", err)
@@ -251,7 +251,7 @@ func poisonedTerm(t *testing.T, marked bool) {
 }
 
 // poison writes the largest term into a node's state, as a daemon did that took
-// over what a caller told it.
+// over what a caller sent.
 func poison(t *testing.T, dir string) {
 	t.Helper()
 	s, err := nodestate.Read(dir)

@@ -83,7 +83,7 @@ func TestDamagedStateFiles(t *testing.T) {
 }
 
 // A node that has lost both of its files runs no member: it does not know which it ran. Its
-// member is replaced after the grace time, which is long enough here to tell a person first.
+// member is replaced after the grace time, which is long enough here to warn a person first.
 func TestBothStateFilesDamaged(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=1m", "--bootstrap-grace=2s")

@@ -96,7 +96,7 @@ func TestHungDiskAndASmallerSpec(t *testing.T) {
 }
 
 // Nobody writes, so etcd has nothing to put on the disk that hangs, and even
-// serves reads through the quorum there. Only a write of the daemon tells.
+// serves reads through the quorum there. Only a write of the daemon shows it.
 func TestHungDiskWhileNobodyWrites(t *testing.T) {
 	c, _, d := hanging(t)
 	d.Freeze()

@@ -17,7 +17,7 @@ import (
 )
 
 // exchangeSteps are the steps of an exchange that a daemon can be killed at: it starts the
-// member that state tells of, and ours agree when the last one of the others has gone.
+// member that state reports, and ours agree when the last one of the others has gone.
 var exchangeSteps = []string{
 	"member-start.before-spawn",
 	"incarnation-create.before", "incarnation-create.after", "lease-voters-adopt.before", "lease-voters-adopt.after",

@@ -96,7 +96,7 @@ func (h *byHandHost) command(args ...string) *exec.Cmd {
 		"ETCDADM_BINARIES_DIR=" + filepath.Dir(etcd), "ETCDADM_MANAGER_DATA_DIR=" + h.node.Dir,
 		"ETCDADM_PKI_DIR=" + h.node.PKIDir,
 	}
-	// What etcd is told besides, which goes over with it.
+	// What etcd is given besides, which goes over with it.
 	cmd.Env = append(cmd.Env, "ETCDADM_QUOTA_BACKEND_BYTES=123456789")
 	return cmd
 }
@@ -137,7 +137,7 @@ type handover struct {
 	} `json:"daemon"`
 }
 
-// toManager hands the machine over and starts the daemon as it was told.
+// toManager hands the machine over and starts the daemon as the output says.
 func (h *byHandHost) toManager() handover {
 	h.t.Helper()
 	args := []string{"handover", "to-manager", "--backup-store=" + h.c.StoreURL(), "--cluster-name=" + h.node.Cluster,

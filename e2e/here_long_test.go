@@ -61,7 +61,7 @@ done
 cat plan.txt
 etcdadm observe
 n=0
-until etcd-manager-ctl top --count=1 >top.txt 2>&1 && grep -q HEALTHY top.txt; do # the store is told later
+until etcd-manager-ctl top --count=1 >top.txt 2>&1 && grep -q HEALTHY top.txt; do # the store is reported later
   n=$((n+1)); [ $n -lt 360 ] || { cat top.txt daemon.log; exit 1; }; sleep 0.5
 done
 cat top.txt

@@ -89,7 +89,7 @@ func TestEtcdGetsTLSMachineByMachine(t *testing.T) {
 			noHolds(t, c)
 			measured("TLS of etcd " + version + " is switched on, machine by machine")
 
-			// There is no way back: the peers keep TLS, and it is told.
+			// There is no way back: the peers keep TLS, and that is reported.
 			again(nodes[0], true)
 			holds(t, c, "TLS is not switched off in a running cluster: give the daemon on a its URLs")
 			found(t, c, nodes[0], "https", "http")

@@ -162,7 +162,7 @@ func kopsKeys(t *testing.T, n *harness.Node) {
 }
 
 // Nobody else is needed for a hosts file: a daemon that is alone, with a disk that
-// remembers nothing and whom a seed tells of others that do not answer, writes theirs.
+// remembers nothing and which learns from a seed of others that do not answer, writes theirs.
 func TestKopsHostsAlone(t *testing.T) {
 	t.Parallel()
 	c, nodes := kopsCluster(t)

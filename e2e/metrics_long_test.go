@@ -11,7 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// A machine that is left without the others coordinates nothing, and its metrics tell that
+// A machine that is left without the others coordinates nothing, and its metrics report that
 // etcd has no leader: the alert on that needs no coordinator.
 func TestMetricsOfALostQuorum(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func closedBetween(c *harness.Cluster, a, b *harness.Node) (open func()) {
 }
 
 // Two voters do not reach each other's peer port, and all three look healthy as soon as
-// the third one leads. It is told, and who reaches both is neither removed nor stopped.
+// the third one leads. It is reported, and who reaches both is neither removed nor stopped.
 // A node that one voter does not reach gets no vote until it does.
 func TestAClosedPeerPort(t *testing.T) {
 	t.Parallel()

@@ -205,6 +205,6 @@ func vmData(t *testing.T, pid int) uint64 {
 			return kb << 10
 		}
 	}
-	t.Fatal("VmData is not told")
+	t.Fatal("VmData is not reported")
 	return 0
 }

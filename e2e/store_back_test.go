@@ -43,7 +43,7 @@ func TestAStoreFromBeforeARestore(t *testing.T) {
 	if err := errors.Join(os.Rename(c.Store, c.Store+".primary"), os.Rename(replica, c.Store)); err != nil {
 		t.Fatal(err)
 	}
-	// The record is written again at some time, and the nodes tell of it until then.
+	// The record is written again at some time, and the nodes report it until then.
 	eventually(t, c, "the request is refused", func() error {
 		return closed(c, "it was queued before incarnation 2 began", "of which the store has no record")
 	})

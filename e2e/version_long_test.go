@@ -148,7 +148,7 @@ func TestAVersionTwoMinorsDown(t *testing.T) {
 		}
 	}
 	if len(enabled) != 2 {
-		t.Errorf("the history tells of %q", enabled)
+		t.Errorf("the history reports %q", enabled)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// An occurrence is what a log tells of a member.
+// An occurrence is what a log says of a member.
 type occurrence struct {
 	at   time.Time
 	node string
@@ -29,12 +29,12 @@ const (
 	daemonKilled = "its daemon is killed"
 	etcdStarts   = "etcd starts"
 	etcdServes   = "etcd serves"
-	etcdToEnd    = "etcd is told to end"
+	etcdToEnd    = "etcd is asked to end"
 	etcdHasEnded = "etcd has ended in order"
 	dataChanges  = "the data becomes that of a version"
 )
 
-// etcdSays are the messages of etcd that tell of it, and the field with the version.
+// etcdSays are the messages of etcd that show it, and the field with the version.
 var etcdSays = map[string]struct{ what, field string }{
 	"starting an etcd server":        {etcdStarts, "etcd-version"},
 	"ready to serve client requests": {etcdServes, ""},
@@ -73,21 +73,21 @@ func occurrences(node, log string) (list []occurrence) {
 }
 
 // disorder says, from the logs of a cluster, where two of its members were down although only one
-// may be, other than by kills; which etcd was told to end and has not in order; and which was
+// may be, other than by kills; which etcd was asked to end and has not in order; and which was
 // started on data of a later version.
 func disorder(c *harness.Cluster) []string {
 	var all []occurrence
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, n := range c.Nodes() {
 		all = append(all, occurrences(n.Name, n.Said(0))...)
 	}
 	for _, o := range all {
-		told[o.what] = true
+		reported[o.what] = true
 	}
 	var silent []string
 	for _, what := range []string{daemonKilled, etcdStarts, etcdServes, etcdToEnd, etcdHasEnded} {
-		if !told[what] {
-			silent = append(silent, "no log tells when "+what)
+		if !reported[what] {
+			silent = append(silent, "no log reports when "+what)
 		}
 	}
 	return append(silent, disorderOf(all)...)

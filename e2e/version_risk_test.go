@@ -132,7 +132,7 @@ func TestAnAcceptedHazard(t *testing.T) {
 		return err
 	})
 	w.WaitMore(harness.Soon, 10)
-	eventually(t, c, "the history tells of the risk", func() error {
+	eventually(t, c, "the history reports the risk", func() error {
 		entries, err := c.History()
 		for _, e := range entries {
 			if strings.Contains(e.Line, "--to="+v36+" --accept-version-risk=tried --accept-hazard=members") {
@@ -142,6 +142,6 @@ func TestAnAcceptedHazard(t *testing.T) {
 		return errors.Join(err, fmt.Errorf("it is %v", entries))
 	})
 	if out, err := c.Ctl("status"); err != nil || !strings.Contains(out, "its risk accepted: tried") {
-		t.Errorf("the status does not tell of it: %v: %s", err, out)
+		t.Errorf("the status does not report it: %v: %s", err, out)
 	}
 }

@@ -129,7 +129,7 @@ func TestAVersionAMinorDownAndUp(t *testing.T) {
 		"b to " + v36, "c to " + v36,
 	} {
 		if changed[done] == 0 {
-			t.Errorf("the history does not tell of %s: %v", done, changed)
+			t.Errorf("the history does not report %s: %v", done, changed)
 		}
 	}
 	c.SetSpec(3, "3.4.25")

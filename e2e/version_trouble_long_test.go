@@ -62,7 +62,7 @@ func pids(nodes []*harness.Node) (list []int) {
 	return list
 }
 
-// changedTo waits until a node's member has come up with a version, as its node tells.
+// changedTo waits until a node's member has come up with a version, as its node reports.
 func changedTo(t *testing.T, c *harness.Cluster, n *harness.Node, version string) {
 	t.Helper()
 	eventually(t, c, n.Name+" runs etcd "+version, func() error {

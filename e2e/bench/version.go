@@ -102,7 +102,7 @@ func (w *world) scripted(ctx context.Context, t harness.T, j journey) {
 func (f *bare) replace(ctx context.Context, t harness.T, name, etcd string) {
 	cmd := f.processes[name]
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
-	_ = cmd.Wait() // it was told to end
+	_ = cmd.Wait() // it was asked to end
 	f.etcd = etcd
 	f.start(t, name, "existing")
 	within(ctx, t, timeout, func(ctx context.Context) error {

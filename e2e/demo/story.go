@@ -21,7 +21,7 @@ const version = "3.6.16"
 // a minute, which is dull to watch.
 const grace = 3 * time.Second
 
-// A stage is where the story is told.
+// A stage is where the story plays.
 type stage struct {
 	bin, etcdDirs string
 	keep          bool
@@ -31,7 +31,7 @@ type stage struct {
 	etcdctl string
 }
 
-// run tells the story. At its end everything is stopped and deleted, unless
+// run plays the story. At its end everything is stopped and deleted, unless
 // all went well and it is to be kept.
 func (s *stage) run(ctx context.Context) error {
 	var err error
@@ -43,11 +43,11 @@ func (s *stage) run(ctx context.Context) error {
 			return fmt.Errorf("%w (make build makes it)", err)
 		}
 	}
-	return harness.Perform(func(text string) { s.out.happened("%s", text) }, func(t harness.T) { s.tell(ctx, t) })
+	return harness.Perform(func(text string) { s.out.happened("%s", text) }, func(t harness.T) { s.play(ctx, t) })
 }
 
-// tell is the story, act by act.
-func (s *stage) tell(ctx context.Context, t harness.T) {
+// play is the story, act by act.
+func (s *stage) play(ctx context.Context, t harness.T) {
 	began := time.Now()
 	s.c = harness.New(ctx, t, harness.Options{
 		Bin: s.bin, EtcdDirs: s.etcdDirs, Keep: s.keep,
@@ -197,7 +197,7 @@ func (s *stage) resize() {
 	}
 }
 
-// howToTalk tells how to use what is left running.
+// howToTalk says how to use what is left running.
 func (s *stage) howToTalk() {
 	ca, cert, key := s.c.PKI.ClientFiles()
 	var urls, pids []string

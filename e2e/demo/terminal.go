@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// A terminal is what the story is told on. Colours are for people.
+// A terminal is what the story is shown on. Colours are for people.
 type terminal struct {
 	mu     sync.Mutex
 	w      io.Writer

@@ -159,7 +159,7 @@ func TestAgentsWithABucket(t *testing.T) {
 				}
 			}
 			if all[0].Verified.IsZero() {
-				t.Errorf("nothing tells that %s was verified", all[0].Name)
+				t.Errorf("nothing shows that %s was verified", all[0].Name)
 			}
 			restores(t, s, all[len(all)-1].Name, bin)
 		})

@@ -180,7 +180,7 @@ func (v *Volume) matches(form url.Values) bool {
 	return true
 }
 
-// describeVolumes tells of volumes. That of a machine that was replaced is free when the next
+// describeVolumes reports volumes. That of a machine that was replaced is free when the next
 // one has asked for it once.
 func (e *EC2) describeVolumes(m *Machine, w http.ResponseWriter, form url.Values) {
 	var s strings.Builder

@@ -56,7 +56,7 @@ func etcdProcess(pid int) process {
 	return process{}
 }
 
-// using returns the processes whose command line or environment tells of dir.
+// using returns the processes whose command line or environment names dir.
 func using(dir string) []process {
 	var found []process
 	for _, p := range processes() {

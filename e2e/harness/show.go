@@ -18,7 +18,7 @@ type show struct {
 // An ending is the panic by which Fatalf leaves the story.
 type ending struct{}
 
-// Perform runs a story and then its cleanups, outside of a test. log is told
+// Perform runs a story and then its cleanups, outside of a test. log receives
 // what the story logs; the error is what went wrong.
 func Perform(log func(text string), story func(t T)) error {
 	s := &show{log: log}

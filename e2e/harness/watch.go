@@ -170,7 +170,7 @@ func (c *Cluster) check() {
 }
 
 // elections returns what is wrong with the elections that the members' logs
-// tell of: in each raft term of a cluster, one member may lead. What members say
+// report: in each raft term of a cluster, one member may lead. What members say
 // when they are asked is no ground: the term in an etcd's status is that of the
 // last entry it has applied, and is old while an entry is on its way.
 func elections(logs [][]byte) (wrong []string) {

@@ -1,4 +1,4 @@
-// Package kind tells stories of etcd under a real kubelet and a real API server: on machines that
+// Package kind has stories of etcd under a real kubelet and a real API server: on machines that
 // kind makes, containers with systemd and containerd.
 //
 // The machines come from a node image of Kubernetes. Its name is in KIND_NODE_IMAGE; where it is

@@ -15,7 +15,7 @@ import (
 )
 
 // A requestError is a request that failed, with the machine whose API server had it: the load balancer
-// passes connections on as they are, so the server's certificate tells.
+// passes connections on as they are, so the server's certificate shows which it is.
 type requestError struct {
 	// server is empty where the connection broke before there was a certificate.
 	server machine
@@ -56,7 +56,7 @@ func (f failure) cutOff() bool {
 		func(broken error) bool { return errors.Is(f.err, broken) })
 }
 
-// withTheLeader reports whether the write was lost with etcd's leader: etcd has told an API server after
+// withTheLeader reports whether the write was lost with etcd's leader: etcd has reported to an API server after
 // 7 s that it may be lost, or at once that there is no leader to take it.
 func (f failure) withTheLeader() bool {
 	var answer *statusError

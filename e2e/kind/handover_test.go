@@ -111,7 +111,7 @@ type daemon struct {
 	} `json:"daemon"`
 }
 
-// toDaemon hands a machine over, and runs the daemon as a static pod, as it is told.
+// toDaemon hands a machine over, and runs the daemon as a static pod, as the output says.
 func (s *handed) toDaemon(t *testing.T, m machine) daemon {
 	t.Helper()
 	var d daemon

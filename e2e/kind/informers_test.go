@@ -43,8 +43,8 @@ type follower struct {
 	version, listed int64
 
 	mu    sync.Mutex
-	seen  int64   // the highest version that it was told of
-	back  []error // what it was told of that is older
+	seen  int64   // the highest version that it received
+	back  []error // what it received that is older
 	ended []error // why watches ended, since a restore began
 }
 
@@ -89,7 +89,7 @@ func (f *follower) start(t *testing.T) {
 			list, err := f.client.List(ctx, o)
 			if err == nil {
 				f.lists.Add(1)
-				f.told("a list", list.GetResourceVersion())
+				f.received("a list", list.GetResourceVersion())
 			}
 			return list, err
 		},
@@ -116,7 +116,7 @@ func (f *follower) start(t *testing.T) {
 
 // watch starts a watch, and notes its versions and why it ends.
 func (f *follower) watch(ctx context.Context, o v1.ListOptions) (watch.Interface, error) {
-	f.told("a watch from", o.ResourceVersion)
+	f.received("a watch from", o.ResourceVersion)
 	w, err := f.client.Watch(ctx, o)
 	if err != nil {
 		f.ends(err)
@@ -126,21 +126,21 @@ func (f *follower) watch(ctx context.Context, o v1.ListOptions) (watch.Interface
 		if e.Type == watch.Error {
 			f.ends(apierrors.FromObject(e.Object))
 		} else if o, ok := e.Object.(*unstructured.Unstructured); ok {
-			f.told(fmt.Sprintf("%s %s", e.Type, o.GetName()), o.GetResourceVersion())
+			f.received(fmt.Sprintf("%s %s", e.Type, o.GetName()), o.GetResourceVersion())
 		}
 		return e, true
 	}), nil
 }
 
-// told notes a version that the informer was told of: that of a list, or of a change. None is below one
+// received notes a version that the informer received: that of a list, or of a change. None is below one
 // before it. Objects in a list that follows a restore may be older than they were: those that
 // were changed after the backup.
-func (f *follower) told(what, version string) {
+func (f *follower) received(what, version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err == nil && n < f.seen {
-		err = fmt.Errorf("it was told of the version %d by %s, and of %d before", n, what, f.seen)
+		err = fmt.Errorf("it received the version %d by %s, and %d before", n, what, f.seen)
 	}
 	if err != nil {
 		f.back = append(f.back, err)
@@ -158,7 +158,7 @@ func (f *follower) ends(err error) {
 // expired reports whether an API server said that the version of a watch is compacted (410).
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// tooOld asks for what followed the version before the restore, which nobody can be told any more.
+// tooOld asks for what followed the version before the restore, which no watch can send any more.
 func (f *follower) tooOld(ctx context.Context) error {
 	w, err := f.client.Watch(ctx, v1.ListOptions{ResourceVersion: strconv.FormatInt(f.version, 10)})
 	if expired(err) {
@@ -189,7 +189,7 @@ func (f *follower) at(t *testing.T) int64 {
 	return n
 }
 
-// hasFollowed makes sure that the informer was told that what it knew is compacted, has read everything
+// hasFollowed makes sure that the informer was notified that what it knew is compacted, has read everything
 // again since the restore, at a version above all that it has seen, and holds what the API server has.
 func (f *follower) hasFollowed(t *testing.T) {
 	t.Helper()

@@ -62,7 +62,7 @@ func (s *managed) machinesRestart(t *testing.T, w *Writer) {
 }
 
 // membersLeaveAndReturn has one member of each cluster of etcd where there were three, and three
-// again, by docs/kops.md: the plan tells who leaves, and first the API servers of these machines end,
+// again, by docs/kops.md: the plan says who leaves, and first the API servers of these machines end,
 // which have no other member.
 func (s *managed) membersLeaveAndReturn(t *testing.T, w *Writer) {
 	leave, clusters := s.machines[1:], []etcdCluster{mainEtcd, eventsEtcd}

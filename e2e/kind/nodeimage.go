@@ -12,7 +12,7 @@ import (
 // needed are the programs of a node image that the stories call.
 const needed = "bash cat containerd cp ctr flock grep journalctl kubeadm kubectl kubelet mkdir mv rm sh systemctl tar touch"
 
-// usable returns an error that tells what a node image lacks. Docker takes the image from its registry
+// usable returns an error that says what a node image lacks. Docker takes the image from its registry
 // if it is not here.
 func usable(ctx context.Context, image string) error {
 	const script = `for p in ` + needed + `; do command -v $p >/dev/null || echo $p; done

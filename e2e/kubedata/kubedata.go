@@ -32,7 +32,7 @@ type Options struct {
 	// Raw leaves out the digest at the end: the file is then a database as in a
 	// data directory.
 	Raw bool
-	// Progress, if not nil, is told how large the file is by now.
+	// Progress, if not nil, receives how large the file is by now.
 	Progress func(done int64)
 }
 

@@ -51,15 +51,15 @@ func TestWhatIsInTheFile(t *testing.T) {
 		{Bytes: 3 << 20, StorageVersion: etcdversion.Version{Major: 3, Minor: 7}},
 		{Bytes: 3 << 20, Raw: true},
 	} {
-		told := int64(0)
-		o.Progress = func(n int64) { told = n }
+		reported := int64(0)
+		o.Progress = func(n int64) { reported = n }
 		path, s := made(t, o)
 		want := max(o.Bytes, 1<<20)
 		if s.Size < want || s.Size > want*13/10 {
 			t.Errorf("%d bytes were asked for, there are %d", want, s.Size)
 		}
-		if told == 0 || told > s.Size {
-			t.Errorf("progress ended at %d of %d", told, s.Size)
+		if reported == 0 || reported > s.Size {
+			t.Errorf("progress ended at %d of %d", reported, s.Size)
 		}
 		if s.Keys < 100 || s.Revisions <= s.Keys || s.Compacted >= s.Revision || s.Leases == 0 {
 			t.Errorf("there is not everything in it: %+v", s)

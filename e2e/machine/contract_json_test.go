@@ -59,7 +59,7 @@ func TestOutputForPrograms(t *testing.T) {
 	check(a.ok("status", "-o", "json"), "MachineStatus")
 	check(a.ok("observe"), "MachineStatus")
 
-	// What stops a join is told at once, before anything is done.
+	// What stops a join is reported at once, before anything is done.
 	r := b.fails(3, []string{"ca-missing"}, "preflight", "-o", "json", "--endpoints", a.clientURL())
 	object = check(r.stdout, "Preflight")
 	want(object, "ready", "false")

@@ -46,14 +46,14 @@ func olderTLSLater(t *testing.T) {
 		Findings []struct{ ID, Text string }
 	}
 	h.unmarshal(h.ran(preflightOf(rsaInit)), &report)
-	told := 0
+	reported := 0
 	for _, f := range report.Findings {
 		if f.ID == "CipherSuites" && strings.Contains(f.Text, "issued again") {
-			told++
+			reported++
 		}
 	}
-	if !report.Ready || told != 2 {
-		t.Errorf("it tells %d times: %+v", told, report)
+	if !report.Ready || reported != 2 {
+		t.Errorf("it reports %d times: %+v", reported, report)
 	}
 	if out := h.shell(rsaInit); out.code != 0 || !strings.Contains(out.stdout+out.stderr, "its key is ECDSA") {
 		t.Fatalf("%s", out)

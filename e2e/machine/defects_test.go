@@ -166,7 +166,7 @@ func resetLeavesNoGhost(t *testing.T) {
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)
 	found(hosts...)
 	a, b, c := hosts[0], hosts[1], hosts[2]
-	// Stopped, and with nothing but its files to tell of the cluster.
+	// Stopped, and with nothing but its files to show the cluster.
 	c.kill()
 	c.vars["ETCDADM_BIND_ADDRESS"] = ""
 	c.ok("reset", "--endpoints", a.clientURL())

@@ -118,7 +118,7 @@ func grow(t *testing.T, hosts []*host) map[string]string {
 	return keys
 }
 
-// observe checks what the commands tell that change nothing.
+// observe checks what the commands report that change nothing.
 func observe(h *host) {
 	h.t.Helper()
 	eventually(h.t, commandTime, h.name+" sees all members", func() error { return h.seesAll() })

@@ -48,7 +48,7 @@ type host struct {
 
 // newHost returns a machine with nothing on it. At the end of the test its
 // processes are ended, and it is a failure if some were left that its status files
-// do not tell of.
+// do not report.
 func newHost(t *testing.T, name, version string) *host {
 	t.Helper()
 	return newHostAt(t, name, version, "127.0.0.1")

@@ -272,7 +272,7 @@ func TestEndpointsOfTwoClusters(t *testing.T) {
 }
 
 // A cluster without a quorum takes nobody, and the machine that leaves it is
-// told how.
+// reported how.
 func TestWithoutQuorum(t *testing.T) {
 	t.Parallel()
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)

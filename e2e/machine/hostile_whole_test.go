@@ -200,7 +200,7 @@ func (h *host) lead() {
 			}
 		}
 		if _, err = c.MoveLeader(ctx, id); err == nil {
-			err = errors.New("it has just been told")
+			err = errors.New("it was returned just now")
 		}
 		return err
 	})

@@ -21,7 +21,7 @@ const v35, v36, v37 = "3.5.35", "3.6.16", "3.7.3"
 var versions = []string{v35, v36, v37}
 
 // programs are the paths of etcdadm, built when first asked for: as it is, and
-// with the points at which it can be told to crash.
+// with the points at which it can be made to crash.
 var programs struct {
 	// dir is for what the tests make once and share.
 	dir           string

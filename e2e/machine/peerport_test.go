@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A member that answers clients and whose peer port cannot be reached is told before a
+// A member that answers clients and whose peer port cannot be reached is reported before a
 // machine joins, by preflight and by join; one that can be reached is not.
-func TestAClosedPeerPortIsToldBeforeAJoin(t *testing.T) {
+func TestAClosedPeerPortIsReportedBeforeAJoin(t *testing.T) {
 	a, b := newHost(t, "a", v36), newHost(t, "b", v36)
 	a.ok("init")
 	b.copyCA(a)
@@ -33,14 +33,14 @@ func TestAClosedPeerPortIsToldBeforeAJoin(t *testing.T) {
 	}
 }
 
-// Two members of which one does not reach the other are told by what shows the cluster, and by who
+// Two members of which one does not reach the other are reported by what shows the cluster, and by who
 // joins, also where both serve: messages go both ways over the connection that the other has opened.
-func TestAPeerPortThatAMemberDoesNotReachIsTold(t *testing.T) {
+func TestAPeerPortThatAMemberDoesNotReachIsReported(t *testing.T) {
 	a, b, c := newHost(t, "a", v36), newHost(t, "b", v36), newHost(t, "c", v36)
 	a.ok("init")
 	b.copyCA(a)
 	c.copyCA(a)
-	const told = "member a does not reach the peer port of member b (https://127.0.0.1:1): open the peer port"
+	const reported = "member a does not reach the peer port of member b (https://127.0.0.1:1): open the peer port"
 	if r := b.run("join", a.clientURL()); r.code != 0 || strings.Contains(r.stderr, "does not reach") {
 		t.Fatalf("all ports are open: %s", r)
 	}
@@ -53,10 +53,10 @@ func TestAPeerPortThatAMemberDoesNotReachIsTold(t *testing.T) {
 		return err
 	})
 	b.kill() // what is connected stays so
-	if r := b.run("join", a.clientURL()); r.code != 0 || !strings.Contains(r.stderr, "warning: "+told) {
+	if r := b.run("join", a.clientURL()); r.code != 0 || !strings.Contains(r.stderr, "warning: "+reported) {
 		t.Errorf("join: %s", r)
 	}
-	if r := a.run("status", "--check"); r.code != 8 || !strings.Contains(r.stdout, "warning: "+told) ||
+	if r := a.run("status", "--check"); r.code != 8 || !strings.Contains(r.stdout, "warning: "+reported) ||
 		!strings.Contains(r.stderr, "member a does not reach") {
 		t.Errorf("status: %s", r)
 	}

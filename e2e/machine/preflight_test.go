@@ -7,7 +7,7 @@ import (
 
 // One report has everything: all that would hold the join back, and each endpoint that
 // does not answer.
-func TestPreflightTellsEverything(t *testing.T) {
+func TestPreflightReportsEverything(t *testing.T) {
 	t.Parallel()
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v37) }, 2)
 	a, b := hosts[0], hosts[1]
@@ -23,7 +23,7 @@ func TestPreflightTellsEverything(t *testing.T) {
 			Fatal    bool
 		}
 	}
-	told := func(what string, r result) {
+	reported := func(what string, r result) {
 		t.Helper()
 		b.unmarshal(r.stdout, &report)
 		silent := 0
@@ -37,19 +37,19 @@ func TestPreflightTellsEverything(t *testing.T) {
 		}
 	}
 	preflight := []string{"preflight", "-o", "json", "--endpoints", a.clientURL() + "," + dead}
-	told("a join that goes through", b.run(preflight...))
+	reported("a join that goes through", b.run(preflight...))
 	if !report.Ready || report.Holds == nil || len(report.Holds) != 0 {
 		t.Errorf("it is not ready: %+v", report)
 	}
 	r := b.fails(3, nil, append(preflight, "--name=a", "--version="+v35)...)
-	told("a join that is held", r)
+	reported("a join that is held", r)
 	if report.Ready || report.Wait || len(report.Holds) != 2 || report.Holds[0].Reason != "version-step" ||
 		report.Holds[1].Reason != "name-taken" || report.Hold.Reason != "version-step" {
 		t.Errorf("the holds are %+v", report)
 	}
 	for _, h := range report.Holds {
 		if h.Text == "" || h.Next == "" || !strings.Contains(r.stderr, h.Text) {
-			t.Errorf("a person is not told of %+v: %s", h, r)
+			t.Errorf("nobody is warned of %+v: %s", h, r)
 		}
 	}
 	b.nothing()

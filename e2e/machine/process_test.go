@@ -33,7 +33,7 @@ func poll(within time.Duration, ok func() error) error {
 	return testwait.Try(context.Background(), within, func(context.Context) error { return ok() })
 }
 
-// onStatusFile returns the processes that the host's status files tell of: the supervisor
+// onStatusFile returns the processes that the host's status files name: the supervisor
 // and etcd. A dead one is 0, and so is one that is not the host's.
 func (h *host) onStatusFile() (supervisor, etcd int) {
 	for _, name := range []string{"launch.json", "run.json"} {
@@ -49,7 +49,7 @@ func (h *host) onStatusFile() (supervisor, etcd int) {
 
 // own returns pid if it lives and belongs to the host.
 func (h *host) own(pid int) int {
-	if pid > 0 && tellsOf(pid, h.root) {
+	if pid > 0 && namesDir(pid, h.root) {
 		return pid
 	}
 	return 0
@@ -142,13 +142,13 @@ func (h *host) log() string {
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// processes returns the living processes that tell of the host's directory.
+// processes returns the living processes that name the host's directory.
 func (h *host) processes() []string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var found []string
 	for _, dir := range dirs {
 		pid, _ := strconv.Atoi(filepath.Base(dir))
-		if pid != os.Getpid() && tellsOf(pid, h.root) {
+		if pid != os.Getpid() && namesDir(pid, h.root) {
 			b, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 			found = append(found, strconv.Itoa(pid)+" "+string(bytes.ReplaceAll(b, []byte{0}, []byte{' '})))
 		}
@@ -156,9 +156,9 @@ func (h *host) processes() []string {
 	return found
 }
 
-// tellsOf says whether a process lives whose command line or environment has a
+// namesDir says whether a process lives whose command line or environment has a
 // path below dir.
-func tellsOf(pid int, dir string) bool {
+func namesDir(pid int, dir string) bool {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(proc, "stat"))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A version that the member cannot go to is told as that, and is no success.
+// A version that the member cannot go to is reported as that, and is no success.
 func TestUpgradeCheckOfVersionsThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, "a", v36)

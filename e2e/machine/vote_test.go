@@ -21,7 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// The machine that joins two others is a voter before anybody can be told that it is
+// The machine that joins two others is a voter before anybody can read that it is
 // healthy: here nobody is, since its etcd refuses all clients as long as its list of
 // revoked certificates is missing.
 func TestTheVoteComesWithServing(t *testing.T) {
@@ -50,7 +50,7 @@ func TestTheVoteComesWithServing(t *testing.T) {
 				t.Fatalf("%v: %s", err, join.said())
 			}
 			if n := strings.Count(fmt.Sprint(done.Steps), "member promote --name=c"); n != 1 {
-				t.Errorf("it tells %d times of the vote: %+v", n, done.Steps)
+				t.Errorf("it reports the vote %d times: %+v", n, done.Steps)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // A hostsFile is /etc/hosts with a block of its own, which has the nodes that the leader
-// named, and of the others those that discovery tells of.
+// named, and of the others those that discovery reports.
 type hostsFile struct {
 	path       string
 	mu         sync.Mutex
@@ -29,7 +29,7 @@ func (h *hostsFile) of(o options) {
 	h.find(o)
 }
 
-// find takes what discovery tells.
+// find takes what discovery reports.
 func (h *hostsFile) find(o options) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,8 +58,8 @@ func ownHosts() error {
 	return nil
 }
 
-// tell takes what a leader tells, unless that is nothing.
-func (h *hostsFile) tell(addresses map[string]string) {
+// report takes what a leader reports, unless that is nothing.
+func (h *hostsFile) report(addresses map[string]string) {
 	if len(addresses) == 0 {
 		return
 	}

@@ -66,7 +66,7 @@ func (c *controller) round(ctx context.Context, l existing.Leader) error {
 		return err
 	}
 	if err := c.broadcast(ctx, v, v.leader.Acknowledged, v.configured()); err != nil {
-		log.Printf("tell the others of the members: %v", err)
+		log.Printf("send the members to the others: %v", err)
 	}
 	isNew, err := c.isNew()
 	if err != nil {
@@ -254,7 +254,7 @@ func clientTLS(o options) (*tls.Config, error) {
 	}, err
 }
 
-// broadcast tells all daemons where the members are.
+// broadcast sends all daemons where the members are.
 func (c *controller) broadcast(ctx context.Context, v *view, to, members []string) error {
 	addresses, at := map[string]string{}, c.m.o.places.known()
 	for _, name := range members {

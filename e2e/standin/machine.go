@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
 )
 
-// A machine has the file state, and runs the member that it tells of. One call is answered
+// A machine has the file state, and runs the member that the file names. One call is answered
 // after the other.
 type machine struct {
 	o options
@@ -50,7 +50,7 @@ func newMachine(o options) (*machine, error) {
 	return m, m.hosts.write()
 }
 
-// found writes the hosts file with what discovery tells.
+// found writes the hosts file with what discovery reports.
 func (m *machine) found() {
 	m.hosts.find(m.o)
 	if err := m.hosts.write(); err != nil {
@@ -128,7 +128,7 @@ func (m *machine) binary(version, program string) (string, error) {
 	return harness.EtcdBinary(strings.Join(m.o.etcd, ":"), strings.TrimPrefix(version, "v"), program)
 }
 
-// environment is all that etcd is told.
+// environment is all that etcd is given.
 func (m *machine) environment() ([]string, error) {
 	n, phase := m.own(), "existing"
 	if m.state.New {
@@ -195,7 +195,7 @@ func (m *machine) stop() {
 	m.etcd = nil
 }
 
-// Info tells of the machine.
+// Info returns what the machine is.
 func (m *machine) Info() existing.Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +216,7 @@ func (m *machine) holds(dirs ...string) bool {
 }
 
 // Hosts writes the hosts file.
-func (m *machine) Hosts(addresses map[string]string) { m.hosts.tell(addresses) }
+func (m *machine) Hosts(addresses map[string]string) { m.hosts.report(addresses) }
 
 // Join has the machine run a member: the first phase reserves it for a minute.
 func (m *machine) Join(j existing.Join) error {

@@ -76,8 +76,8 @@ func joined(t *testing.T, version string) *machine {
 	return m
 }
 
-// told waits for what etcd was told, sorted.
-func told(t *testing.T, m *machine) (lines []string) {
+// given waits for what etcd was given, sorted.
+func given(t *testing.T, m *machine) (lines []string) {
 	t.Helper()
 	testwait.Until(t, "etcd", func() bool {
 		b, err := os.ReadFile(m.dataDir() + ".env")
@@ -91,7 +91,7 @@ func told(t *testing.T, m *machine) (lines []string) {
 	return lines
 }
 
-// What etcd is told, by the environment alone: kops' variables are the last word.
+// What etcd is given, by the environment alone: kops' variables are the last word.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("ETCD_QUOTA_BACKEND_BYTES", "1")
 	t.Setenv("ETCD_LOGGER", "other")
@@ -114,17 +114,17 @@ func TestEnvironment(t *testing.T) {
 		"ETCD_PEER_CERT_FILE="+pki+"/peers/me.crt", "ETCD_PEER_KEY_FILE="+pki+"/peers/me.key",
 		"ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK=true", "ETCD_LISTEN_METRICS_URLS=")
 	slices.Sort(want)
-	if got := told(t, m); !slices.Equal(got, want) {
-		t.Errorf("etcd is told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if got := given(t, m); !slices.Equal(got, want) {
+		t.Errorf("etcd is given\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if err := m.Reconfigure("3.6.12", false, false); err != nil {
 		t.Fatal(err)
 	}
 	open := "ETCD_LISTEN_CLIENT_URLS=https://0.0.0.0:4001"
-	testwait.Until(t, "etcd 3.6 that is open to clients", func() bool { return slices.Contains(told(t, m), open) })
-	for _, line := range told(t, m) {
+	testwait.Until(t, "etcd 3.6 that is open to clients", func() bool { return slices.Contains(given(t, m), open) })
+	for _, line := range given(t, m) {
 		if strings.Contains(line, "CORRUPT") || line == "ETCD_INITIAL_CLUSTER_STATE=new" {
-			t.Errorf("etcd 3.6 is told %s", line)
+			t.Errorf("etcd 3.6 is given %s", line)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestOwnURLs(t *testing.T) {
 		t.Errorf("it is %+v", n)
 	}
 	if n := m.Info().Node; n.Peer[0] != "https://etcd-a.internal.prod.example.com:2380" {
-		t.Errorf("it tells of %+v", n)
+		t.Errorf("it reports %+v", n)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestStopEtcd(t *testing.T) {
 		t.Error("a new disk is not empty")
 	}
 	m = joined(t, "3.6.12")
-	told(t, m)
+	given(t, m)
 	if m.Reconfigure("3.7.9", false, false) == nil {
 		t.Error("it runs an etcd that it does not have")
 	}
@@ -227,7 +227,7 @@ func TestStopEtcd(t *testing.T) {
 // A member that has ended is started again when it is looked after, and not before.
 func TestWatch(t *testing.T) {
 	m := joined(t, "3.6.12")
-	told(t, m)
+	given(t, m)
 	first := m.etcd.Process.Pid
 	_ = m.etcd.Process.Kill()
 	<-m.exited

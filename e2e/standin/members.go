@@ -188,7 +188,7 @@ func (c *controller) change(ctx context.Context, v *view, do func(context.Contex
 	return c.with(ctx, urls, do)
 }
 
-// remove removes a member, first one that is not healthy. Nobody tells its machine.
+// remove removes a member, first one that is not healthy. Its machine is not notified.
 func (c *controller) remove(ctx context.Context, v *view) error {
 	if err := c.forced(ctx, v); err != nil {
 		return err

@@ -11,7 +11,7 @@
 //
 //   - A change of the etcd version, in place or by dump and restore. Nobody changes both the
 //     program and the version at the same time.
-//   - What a machine with --etcd-insecure does that a leader without it tells to use TLS: the
+//   - What a machine with --etcd-insecure does that a leader without it orders to use TLS: the
 //     description does not say. Here it refuses, and keeps its member as it is.
 //   - The removal of a member that is not healthy while there are more than the spec wants:
 //     at the right size that never happens.

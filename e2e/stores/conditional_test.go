@@ -85,7 +85,7 @@ func TestConditionIsNotImplemented(t *testing.T) {
 	}
 }
 
-// Two conditional writes at the same time may be told to try again.
+// Two conditional writes at the same time may have to try again.
 func TestConditionConflicts(t *testing.T) {
 	_, proxy := behindProxy(t)
 	conflicts := 2

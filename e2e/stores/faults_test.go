@@ -256,7 +256,7 @@ func same(t *testing.T, got, want io.Reader) {
 }
 
 // The answer to a conditional write is lost, and the SDK asks again: it is then
-// told that the key is taken, by itself.
+// answered that the key is taken, by itself.
 func TestLostAnswer(t *testing.T) {
 	_, proxy := behindProxy(t)
 	s, ctx := open(t, "s3://backups/x"), t.Context()

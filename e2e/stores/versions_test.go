@@ -71,7 +71,7 @@ func TestObjectLock(t *testing.T) {
 		t.Errorf("of %d versions %d are left, with %d delete markers", before, after, markers)
 	}
 	// For this server, and not for Amazon's, a name that was deleted is taken. Then
-	// nobody is told that there is an object.
+	// no caller is answered that there is an object.
 	if made, err := s.Upload(ctx, name+"/"+retention.DataFile, storetest.Content(1<<20)); !made &&
 		(!errors.Is(err, store.ErrUnreachable) || !strings.Contains(err.Error(), "deleted")) {
 		t.Errorf("again: %t, %v", made, err)

@@ -30,7 +30,7 @@ func TestCloudInitMakesACluster(t *testing.T) {
 	m1.Do("test -e /run/cluster-api-success.complete")
 
 	say(t, "join in the cloud-init of m2 and m3, which boot at once")
-	// m3 is told of an endpoint that may not be there yet, too.
+	// m3 is given an endpoint that may not be there yet, too.
 	for m, endpoints := range map[*Machine]string{m2: url(m1), m3: url(m2) + "," + url(m1)} {
 		m1.Give(m, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
 		m.PrepareCloudInit("etcdadm join " + endpoints + strings.TrimPrefix(initLine, "etcdadm init") + cloudConfig)

@@ -17,8 +17,8 @@ ExecStart=/opt/bare/etcd --data-dir=/var/lib/bare --listen-client-urls=http://0.
 WantedBy=multi-user.target
 `
 
-// The other tests believe what the machines tell, so these have to be real: a
-// systemd that is told when etcd is ready, disks that outlive the power, limits
+// The other tests believe what the machines report, so these have to be real: a
+// systemd that is notified when etcd is ready, disks that outlive the power, limits
 // that are enforced.
 func TestMachines(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Machines by hand, as the README and the guide tell it: each line of the pages is run as it
+// Machines by hand, as the README and the guide describe it: each line of the pages is run as it
 // stands there.
 func TestTutorialByHand(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestTutorialOfAuto(t *testing.T) {
 	contains(t, "the status", a.Do("etcd-manager-ctl status"), "as the spec says", "\nm1 ", "\nm2 ", "\nm3 ")
 }
 
-// Machines by themselves, as the README tells it, and a restore as its page does.
+// Machines by themselves, as the README describes it, and a restore as its page does.
 func TestTutorialByThemselves(t *testing.T) {
 	t.Parallel()
 	const pki = "/etc/kubernetes/pki/etcd-manager"

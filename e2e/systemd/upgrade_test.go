@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// writer writes numbers until it is told to stop, and counts those that were
+// writer writes numbers until it is asked to stop, and counts those that were
 // acknowledged.
 const writer = `rm -f /root/stop; (
 n=0

@@ -244,7 +244,7 @@ func TestRecipe(t *testing.T) {
 			if err != nil || !slices.Equal(does, []string{
 				`if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then`, "systemctl daemon-reload || true", "fi",
 			}) {
-				t.Errorf("%s does more than tell systemd: %s %v", name, script, err)
+				t.Errorf("%s does more than notify systemd: %s %v", name, script, err)
 			}
 		}
 	}

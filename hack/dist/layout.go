@@ -26,7 +26,7 @@ type places struct {
 	Bin, Units, Man, Bash, Zsh, Fish, Docs string
 	// Flags is the directory of the files with what the units give to their programs.
 	Flags string
-	// Restarts is the directory of what needrestart is told, empty where it is not used.
+	// Restarts is the directory of needrestart's settings, empty where it is not used.
 	Restarts string
 }
 

@@ -67,7 +67,7 @@ type fileInfo struct {
 
 const description = `Automation for the etcd clusters under Kubernetes control planes
 etcd-manager runs a member on each machine, and keeps the cluster as its spec says.
-etcdadm does the same by hand, etcd-manager-ctl tells of clusters and takes orders for
+etcdadm does the same by hand, etcd-manager-ctl reports clusters and takes orders for
 them, and etcd-backup backs up any etcd. Nothing is started before it is enabled.`
 
 // describe returns the recipe of a package. Files that are no files yet are written to

@@ -9,7 +9,7 @@ import (
 )
 
 // A tree is named by its commit, also where it belongs to somebody else, and never by what
-// is around it. A commit that git cannot tell is no tree without one.
+// is around it. A commit that git cannot name is no tree without one.
 func TestFindSource(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "")
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)

@@ -1,4 +1,4 @@
-// Command runtests runs go test, and tells what the go command does not: which
+// Command runtests runs go test, and reports what the go command does not: which
 // tests were skipped, and what each package costs. The go command's own closing
 // lines (ok, FAIL) are passed on as they come, and the output of tests that fail.
 //

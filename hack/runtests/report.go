@@ -29,7 +29,7 @@ func run(gocmd, expect string, strict bool, lanes [][]string) (bool, error) {
 	return good && (unexpected == 0 || !strict), err
 }
 
-// kept are the variables that tests are told things by.
+// kept are the variables that configure tests.
 var kept = []string{
 	"ETCDADM_ETCD_DIR", "ETCDADM_CACHE", "ETCDADM_SIM_FOR", "ETCDADM_TEST_SYSTEMD", "ETCDADM_E2E_BESIDE",
 }
@@ -84,7 +84,7 @@ type result struct {
 	took      time.Duration
 }
 
-// A report gathers what was told, by one lane or more.
+// A report gathers what was reported, by one lane or more.
 type report struct {
 	mu      sync.Mutex
 	out     io.Writer

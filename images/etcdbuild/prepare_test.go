@@ -75,7 +75,7 @@ func TestTwoBuildAtOnce(t *testing.T) {
 	}
 }
 
-// One version that cannot be built ends the others, and its error is the one told.
+// One version that cannot be built ends the others, and its error is the one reported.
 func TestSeveralVersions(t *testing.T) {
 	f := newFixture(t)
 	for _, v := range []string{"1.2.4", "1.2.5"} {

@@ -46,7 +46,7 @@ type Build struct {
 	Packages []string
 }
 
-// A Linked package is one that a program is made of, as "go list" tells it.
+// A Linked package is one that a program is made of, as "go list" prints it.
 type Linked struct {
 	ImportPath, Dir string
 	Module          *struct {
@@ -99,7 +99,7 @@ func (p Linked) name() string {
 	return p.Module.Path + " " + p.Module.Version
 }
 
-// rooted fills in the directory of the module of a vendored package, which the go command does not tell.
+// rooted fills in the directory of the module of a vendored package, which the go command does not report.
 func (p Linked) rooted() Linked {
 	if p.Module.Dir == "" {
 		m := *p.Module

@@ -58,7 +58,7 @@ func TestNoticesWithinAModule(t *testing.T) {
 	}
 }
 
-// Of a vendored module the go command does not tell where it is.
+// Of a vendored module the go command does not report where it is.
 func TestVendored(t *testing.T) {
 	p := linked("example.com/one", "/src/vendor/example.com/one/deep/er", "/src/vendor/example.com/one")
 	p.Module.Dir = ""

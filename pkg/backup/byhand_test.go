@@ -13,7 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// What docs/backup-format.md tells people to do without this project works.
+// What docs/backup-format.md says to do without this project works.
 func TestByHand(t *testing.T) {
 	for _, tool := range []string{"sh", "gunzip", "zstd", "openssl", "sha256sum", "base64"} {
 		if _, err := exec.LookPath(tool); err != nil {

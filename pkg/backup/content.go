@@ -7,7 +7,7 @@ import (
 	"hash"
 )
 
-// bboltUnit divides the size of every bbolt file: etcd's tools tell by it
+// bboltUnit divides the size of every bbolt file: etcd's tools determine by it
 // whether a snapshot has a digest (etcdutl/snapshot, "size%512 == sha256.Size").
 const bboltUnit = 512
 

@@ -34,7 +34,7 @@ func (d Digest) IsZero() bool { return d == Digest{} }
 // Facts are what a backup taker knows of the member that it reads. All of it may be
 // left out.
 type Facts struct {
-	// StorageVersion is the form of the data, which etcd tells from 3.6 on.
+	// StorageVersion is the form of the data, which etcd reports from 3.6 on.
 	StorageVersion etcdversion.Version `json:"storageVersion,omitzero"`
 	// Revision is that of the member just before the snapshot was asked for: the
 	// snapshot has it, and may have a few later ones. So do RaftTerm and
@@ -60,7 +60,7 @@ type Facts struct {
 // A Description says all that is known of a backup.
 type Description struct {
 	// Format is the form of this description, zero for a backup of the existing
-	// etcd-manager, of which only the marker tells.
+	// etcd-manager, which only the marker shows.
 	Format int `json:"format,omitempty"`
 	// Name is the backup's. It ties the description to its backup.
 	Name string `json:"name"`

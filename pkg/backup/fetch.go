@@ -31,7 +31,7 @@ type FetchOptions struct {
 	// MaxBytes bounds the size of the snapshot, zero for no bound but those that
 	// always hold: what the description says, or else a hundred times the object.
 	MaxBytes int64
-	// Progress, if not nil, is told how many bytes of the snapshot have been
+	// Progress, if not nil, receives how many bytes of the snapshot have been
 	// written so far.
 	Progress func(n int64)
 }
@@ -56,7 +56,7 @@ func Fetch(ctx context.Context, store Objects, name string, w io.Writer, o Fetch
 }
 
 // Inspect is Describe with the check of the signature that Fetch does: all that
-// can be told of a backup without reading its data.
+// can be said of a backup without reading its data.
 func Inspect(ctx context.Context, store Objects, name string, o FetchOptions) (Description, error) {
 	d, err := o.describe(ctx, store, name)
 	if err != nil {

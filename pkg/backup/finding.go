@@ -17,7 +17,7 @@ import (
 type Finding struct {
 	Name string    `json:"name"`
 	At   time.Time `json:"at"`
-	// By is who found it: a node, or a person at a machine. Machine tells machines apart,
+	// By is who found it: a node, or a person at a machine. Machine distinguishes machines,
 	// see [Machine].
 	By      string `json:"by,omitempty"`
 	Machine string `json:"machine,omitempty"`
@@ -25,7 +25,7 @@ type Finding struct {
 	Error   string `json:"error"`
 }
 
-// Machine returns what tells this machine from others, empty if it has no machine id.
+// Machine returns what distinguishes this machine from others, empty if it has no machine id.
 // Machines that were cloned with their id are one.
 func Machine() string {
 	for _, path := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {

@@ -60,7 +60,7 @@ type TakeOptions struct {
 	// Stall is how long the source may give nothing before it counts as broken;
 	// zero is without limit.
 	Stall time.Duration
-	// Progress, if not nil, is told how many bytes of the snapshot have been
+	// Progress, if not nil, receives how many bytes of the snapshot have been
 	// read so far.
 	Progress func(n int64)
 }
@@ -190,7 +190,7 @@ func (t *taking) run(ctx context.Context) (bool, error) {
 }
 
 // taken asks whether the name is taken: finding out from Upload costs a whole
-// snapshot. A store that does not say is one from which only Upload tells.
+// snapshot. A store that does not say is one of which only Upload shows it.
 func (t *taking) taken(ctx context.Context, files ...string) (bool, error) {
 	for _, file := range files {
 		there, err := t.Store.Exists(ctx, t.key(file))

@@ -18,7 +18,7 @@ var magics = []struct{ form, magic string }{
 // MagicSize is how many bytes Form checks.
 const MagicSize = 22
 
-// Form tells from the first bytes of some data whether it is Gzip, Zstd or Age.
+// Form determines from the first bytes of some data whether it is Gzip, Zstd or Age.
 // It is empty for anything else, such as a database.
 func Form(head []byte) string {
 	for _, m := range magics {
@@ -90,7 +90,7 @@ func (d Digest) compare(what string, got Digest) error {
 }
 
 // layers returns a reader of the snapshot in an object, which reads the object
-// to its end, and tells of what the object is made.
+// to its end, and returns what the object is made of.
 func (o FetchOptions) layers(in io.Reader, d *Description) (r io.Reader, closing func(), err error) {
 	buffered := bufio.NewReaderSize(in, pieceSize)
 	form, err := peek(buffered)

@@ -43,7 +43,7 @@ func (t *taking) upload(ctx context.Context, key string) (bool, error) {
 	}
 	abandoned := errors.Is(feedErr, errAbandoned)
 	if made {
-		// The target stored what it was told not to.
+		// The target stored what it was asked not to.
 		if err := t.remove(ctx, dataFile(t.Compression, t.encryption())); err != nil {
 			feedErr = fmt.Errorf("%w (and its stored part could not be removed: %w)", feedErr, err)
 		}

@@ -11,7 +11,7 @@ import (
 
 // AnyNodeTLS returns a TLS configuration for a client that knows an address
 // but not whose it is: it connects to every server that proves to be the
-// daemon of some node. [ServerNode] tells of which.
+// daemon of some node. [ServerNode] reports which.
 func (id *Identity) AnyNodeTLS() *tls.Config {
 	config := id.ClientTLS("any")
 	config.ServerName = ""

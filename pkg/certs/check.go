@@ -177,7 +177,7 @@ func checkCA(dir string, now time.Time) (caFiles, CACheck) {
 	return caFiles{bundle: bundle}, check
 }
 
-// missingCA tells nothing at all from a key without its certificate.
+// missingCA distinguishes nothing at all from a key without its certificate.
 func missingCA(dir string) CACheck {
 	keyFile := pairFile(dir, MachineCA, ".key")
 	_, err := os.Stat(keyFile)
@@ -367,7 +367,7 @@ func keyAccess(file string, owner *FileOwner) string {
 	return fmt.Sprintf("user %d, who runs etcd, cannot read %s", owner.UID, file)
 }
 
-// ownerOf returns whose a file is, nil if that cannot be told.
+// ownerOf returns whose a file is, nil if that cannot be determined.
 func ownerOf(file string) *FileOwner {
 	info, err := os.Stat(file)
 	if err != nil {

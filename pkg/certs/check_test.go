@@ -44,9 +44,9 @@ func strange(t *testing.T, s MachineSpec, change func(*Request)) {
 	put(t, s.at("server.crt"), leaf.CertPEM())
 }
 
-// Whatever is wrong with a pair is told, issued again, and then good; the rest
+// Whatever is wrong with a pair is reported, issued again, and then good; the rest
 // stays. The key stays where there is one.
-func TestWhatIsWrongIsToldAndIssuedAgain(t *testing.T) {
+func TestWhatIsWrongIsReportedAndIssuedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*testing.T, *MachineSpec)
 		at     time.Time
@@ -286,7 +286,7 @@ func copyPair(t *testing.T, s MachineSpec, from, to string) {
 	}
 }
 
-func TestCAKeyForAllIsToldOf(t *testing.T) {
+func TestCAKeyForAllIsReportedOf(t *testing.T) {
 	s := made(t)
 	if err := os.Chmod(s.at("ca.key"), 0o644); err != nil {
 		t.Fatal(err)

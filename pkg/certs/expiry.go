@@ -38,7 +38,7 @@ type Expiry struct {
 	SANs       []string `json:"sans,omitempty"`
 }
 
-// IsCA tells CAs from what they issue.
+// IsCA distinguishes CAs from what they issue.
 func (e Expiry) IsCA() bool { return e.Name == MachineCA || e.Name == NextCA }
 
 // Left returns the time left.

@@ -230,7 +230,7 @@ func writeFileAs(owner *FileOwner, path string, data []byte, perm os.FileMode) e
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
+		_ = os.Remove(f.Name()) // the first error is the one to report
 	}
 	return err
 }

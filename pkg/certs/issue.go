@@ -73,7 +73,7 @@ func CreateMachineCA(spec MachineSpec, now time.Time) error {
 
 // halfFile is the name under which a file of a CA is made. It gets its own
 // name when both files are there, the key first: so a CA that was cut short
-// can be told from a key that somebody has brought without its certificate.
+// can be distinguished from a key that somebody has brought without its certificate.
 func halfFile(dir, name, ext string) string { return filepath.Join(dir, "."+name+"-new"+ext) }
 
 // createCA makes the CA pair of a name.

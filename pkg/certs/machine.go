@@ -90,7 +90,7 @@ func (s MachineSpec) Validate() error {
 	return err
 }
 
-// Warnings tells of names that the certificates say in another way than the
+// Warnings reports names that the certificates say in another way than the
 // spec, or not at all.
 func (s MachineSpec) Warnings() []string {
 	_, warnings, _ := s.requests() // an error is Validate's
@@ -145,7 +145,7 @@ func (s MachineSpec) requests() ([]machineRequest, []string, error) {
 func unrequested(asked []string, address string, names ...string) []string {
 	var n sans
 	dns, ips, err := n.split("", append([]string{address}, asked...))
-	if err != nil { // which another split tells
+	if err != nil { // which another split shows
 		return nil
 	}
 	var own []string

@@ -259,7 +259,7 @@ func TestAddTwiceAndAddFailures(t *testing.T) {
 	}
 }
 
-// A disk that hangs while certificates are renewed holds up nobody who asks when they end: the daemon tells that in
+// A disk that hangs while certificates are renewed holds up nobody who asks when they end: the daemon reports that in
 // each observation.
 func TestNotAfterWaitsForNoDisk(t *testing.T) {
 	dir := t.TempDir()

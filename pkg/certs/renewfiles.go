@@ -17,7 +17,7 @@ import (
 // FromFiles returns the spec with what it does not say taken from the
 // certificates in its directory: the name from their common names, and the
 // address from the one of the peer's certificate that is not loopback, if
-// there is just one. What they do not tell stays empty.
+// there is just one. What they do not show stays empty.
 func (s MachineSpec) FromFiles() MachineSpec {
 	for _, pair := range MachinePairs() {
 		chain, _, _ := readPair(s.Dir, pair)

@@ -374,7 +374,7 @@ func TestCSRsSignedByAnExternalCA(t *testing.T) {
 	}
 	mustIssue(t, s, now)
 
-	// The next time, the certificates tell what the requests say, and the keys
+	// The next time, the certificates show what the requests say, and the keys
 	// stay.
 	again, err := GenerateCSRs(MachineSpec{Dir: s.Dir}, "", "server")
 	if err != nil || len(again) != 1 || again[0].NewKey || again[0].File != s.at("server.csr") ||

@@ -192,7 +192,7 @@ func (t *rotationStep) issue() error {
 }
 
 // swap makes the next CA the one that issues. Both are in ca.crt, so that the
-// key alone tells which issues.
+// key alone shows which issues.
 func (t *rotationStep) swap() error {
 	dir, write := t.spec.Dir, t.spec.writer(nil)
 	keyFile := pairFile(dir, MachineCA, ".key")

@@ -34,7 +34,7 @@ const (
 )
 
 // A RotationState says how far the rotation of the CA is on a machine. The
-// files tell it: there is no other record.
+// files show it: there is no other record.
 type RotationState string
 
 // The states. Those in -ing are left by a crash, or by files that were copied;

@@ -41,7 +41,7 @@ func (e *HeldError) Error() string {
 	return "nothing is safe to do: " + strings.Join(texts, "; ")
 }
 
-// Hint is what the explanation of the first reason tells a person to do.
+// Hint is what the explanation of the first reason advises.
 func (e *HeldError) Hint() string {
 	for _, h := range e.Holds {
 		if doc, ok := plan.Explain(h.Reason); ok {

@@ -7,7 +7,7 @@ import (
 )
 
 // A Condition says how a member does, in one word. A member that answers is not
-// for that reason healthy: etcd tells its status and a serializable list from
+// for that reason healthy: etcd reports its status and a serializable list from
 // memory while its disk hangs.
 type Condition string
 
@@ -42,7 +42,7 @@ const (
 
 // Serves reports whether a step may rely on a member in condition c: it has
 // served in this very observation. The zero value is from a source that does
-// not tell conditions, and says nothing against it.
+// not report conditions, and says nothing against it.
 func (c Condition) Serves() bool { return c == "" || c == Serving || c == Slow }
 
 // A Read says how a read through the quorum ended that was asked of one member.

@@ -14,7 +14,7 @@ type HazardKind string
 const (
 	// HazardV2Content: keys of the v2 store, which etcd 3.6 refuses or loses.
 	HazardV2Content HazardKind = "v2-content"
-	// HazardMembers: the database tells of other members than the log does. Up to
+	// HazardMembers: the database reports other members than the log does. Up to
 	// 3.5 the log counts, from 3.6 on the database: members that were removed come
 	// back (etcd issue 20967).
 	HazardMembers HazardKind = "members"
@@ -41,7 +41,7 @@ const (
 type Hazard struct {
 	Kind  HazardKind  `json:"kind"`
 	State HazardState `json:"state"`
-	// What says what is there, or why nobody can tell.
+	// What says what is there, or why that is unknown.
 	What string `json:"what,omitempty"`
 	// Deleted says that the log behind the last raft snapshot deletes all that is there of
 	// [HazardV2Content].
@@ -128,7 +128,7 @@ func HazardsWithoutSnapshot(list []Hazard, from, to etcdversion.Version) []Hazar
 }
 
 // HazardsAhead returns what a list says that matters before the next minor version
-// after the one that the member runs: what is there, and what nobody can tell.
+// after the one that the member runs: what is there, and what is unknown.
 // [HazardOldLog] is not among them.
 func HazardsAhead(list []Hazard, runs etcdversion.Version) []Hazard {
 	if len(list) == 0 {

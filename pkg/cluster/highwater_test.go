@@ -35,7 +35,7 @@ func TestHighWater(t *testing.T) {
 	} {
 		o := low()
 		if *of(&o) = 900; o.HighWater() != 900 {
-			t.Errorf("%s tells of 900, the highest is %d", source, o.HighWater())
+			t.Errorf("%s reports 900, the highest is %d", source, o.HighWater())
 		}
 	}
 }

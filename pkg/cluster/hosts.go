@@ -33,12 +33,12 @@ type Hosts struct {
 	Suffix string
 	// Sources say where nodes are, the most credible first.
 	Sources [][]NodeAddress
-	// Members are those that etcd tells of, with the URLs that it has on record.
+	// Members are those that etcd reports, with the URLs that it has on record.
 	Members []InitialMember
 	// Keep are further nodes whose names are not forgotten.
 	Keep []NodeName
 	// Before is what was written last. It counts for members, and for nodes to keep,
-	// whose addresses nobody tells now.
+	// whose addresses nobody reports now.
 	Before []HostEntry
 }
 

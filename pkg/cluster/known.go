@@ -2,7 +2,7 @@ package cluster
 
 import "time"
 
-// Known is what a daemon knows of its cluster besides its own machine. It tells it to
+// Known is what a daemon knows of its cluster besides its own machine. It sends it to
 // persons only, who may have reached no other daemon, and may not reach the store.
 type Known struct {
 	// Peers are the daemons that it knows, without itself, by name.

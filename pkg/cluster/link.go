@@ -19,7 +19,7 @@ type Link struct {
 // Broken reports whether the last try failed.
 func (l Link) Broken() bool { return l.Why != "" }
 
-// Link returns how the node reaches a member; ok is false where it does not tell.
+// Link returns how the node reaches a member; ok is false where it does not say.
 func (n Node) Link(id MemberID) (Link, bool) {
 	for _, l := range n.Links {
 		if l.Member == id {

@@ -99,7 +99,7 @@ const MaxMark Revision = 1 << 56
 const MaxBegin = MaxMark / 2
 
 // MaxLeap is the highest revision that a restored cluster begins with where no member and
-// no node's own mark has come half as far: the store alone tells of such a revision, and
+// no node's own mark has come half as far: the store alone has such a revision, and
 // somebody may have written it there. So whatever that was, there is room for later
 // restores between MaxLeap and MaxBegin.
 const MaxLeap = MaxBegin / 2

@@ -5,9 +5,9 @@ package cluster
 type Neighbours struct {
 	// Existing are daemons of the existing etcd-manager, sorted: by name, or by address
 	// where the name is not known. Each has called the node lately, or answers at an
-	// address that discovery tells of.
+	// address that discovery reports.
 	Existing []string `json:"existing,omitempty"`
-	// Unreachable are the machines that discovery tells of and where no daemon answers: each
+	// Unreachable are the machines that discovery reports and where no daemon answers: each
 	// by its address, or by all of them with "or" between. Daemons of other releases know
 	// them by the older name in JSON.
 	Unreachable []string `json:"silent,omitempty"`

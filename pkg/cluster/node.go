@@ -23,7 +23,7 @@ type Node struct {
 	// Conflict names the address of a second daemon that uses the same name.
 	Conflict string `json:"conflict,omitempty"`
 	// OtherCluster is the name of the cluster to which its daemon belongs, where the
-	// daemon answered just that: it tells no more to who asks for another cluster. It
+	// daemon answered just that: it says no more to who asks for another cluster. It
 	// is there, though not Reachable.
 	OtherCluster string `json:"otherCluster,omitempty"`
 	// Published says that the control store holds this node's record with the
@@ -39,7 +39,7 @@ type Node struct {
 	Disk Disk `json:"disk"`
 	// Prepared is what the node has promised to bootstrap, nil for nothing.
 	Prepared *Prepared `json:"prepared,omitempty"`
-	// Assigned is what the node's state file tells it to run, nil for nothing.
+	// Assigned is what the node's state file has it run, nil for nothing.
 	Assigned *Assigned `json:"assigned,omitempty"`
 	Process  Process   `json:"process"`
 	// Change is a change of the etcd version that the node is carrying out, or that
@@ -55,7 +55,7 @@ type Node struct {
 	Differs string `json:"differs,omitempty"`
 	// Comparing says that the data of its member has not been compared with that of a
 	// majority of the voters since etcd started. False, too, where no etcd runs, and
-	// from daemons that do not tell.
+	// from daemons that do not report.
 	Comparing bool `json:"comparing,omitempty"`
 	// Hazards is what the node has found in its member's data that a later minor
 	// version cannot run with, or has proved absent; empty where it has not checked.
@@ -99,7 +99,7 @@ type Node struct {
 	// those that have TLS, also where it has none itself.
 	PeerKeys bool `json:"peerKeys,omitempty"`
 	// Links are how the node reaches the peer ports of the other members that have
-	// started, and of learners, by ID; nil where it does not tell.
+	// started, and of learners, by ID; nil where it does not report.
 	Links []Link `json:"links,omitempty"`
 	// NewCluster says that an operator has left word on its disk that a new cluster
 	// is wanted.
@@ -197,7 +197,7 @@ type InitialMember struct {
 	PeerURLs []string `json:"peerURLs"`
 }
 
-// Assigned is what a node's state file tells it to run.
+// Assigned is what a node's state file has it run.
 type Assigned struct {
 	Token   Token               `json:"token"`
 	Version etcdversion.Version `json:"version"`

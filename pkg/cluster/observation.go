@@ -15,7 +15,7 @@ type Answer struct {
 	// Now is the node's clock when it answered.
 	Now time.Time `json:"now"`
 	// Known is what it knows of the others, nil where the caller is one of them, and
-	// from daemons that do not tell.
+	// from daemons that do not report.
 	Known *Known `json:"known,omitempty"`
 }
 
@@ -33,7 +33,7 @@ type Observation struct {
 	// Nonce is a fresh random token, for the plan to use where one is needed.
 	Nonce Token `json:"nonce,omitempty"`
 	// Token is the incarnation that Members belong to; where no member
-	// answered, the newest one that a record or a disk tells of.
+	// answered, the newest one that a record or a disk reports.
 	Token Token `json:"token,omitempty"`
 
 	// Nodes holds every known machine, by name.
@@ -49,7 +49,7 @@ type Observation struct {
 	// none did.
 	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
 	// Downgrade is the version to which etcd lets the cluster be downgraded now, zero
-	// where it does not. Only members of 3.6 and later tell.
+	// where it does not. Only members of 3.6 and later report.
 	Downgrade etcdversion.Version `json:"downgrade,omitzero"`
 	// Views holds what each answering member says by itself, by member id.
 	Views []View `json:"views,omitempty"`
@@ -90,7 +90,7 @@ type Member struct {
 	// serves reads through the quorum (a moment ago at the latest), has a disk that
 	// takes writes, and no alarm that stops it.
 	Healthy bool `json:"healthy"`
-	// Condition is how it does, empty where the source does not tell; Why is what
+	// Condition is how it does, empty where the source does not report; Why is what
 	// is wrong, empty for nothing.
 	Condition Condition `json:"condition,omitempty"`
 	Why       string    `json:"why,omitempty"`
@@ -115,7 +115,7 @@ type Member struct {
 	Alarms []string `json:"alarms,omitempty"`
 	// Version is what its process says that it is, zero where it did not answer.
 	Version etcdversion.Version `json:"version,omitzero"`
-	// Storage is the version of its storage format, zero where it does not tell:
+	// Storage is the version of its storage format, zero where it does not report:
 	// before etcd 3.6.
 	Storage etcdversion.Version `json:"storage,omitzero"`
 }
@@ -151,8 +151,8 @@ type Lease struct {
 	Running bool `json:"running,omitempty"`
 }
 
-// MarkerUnknown is the time of the marker in a store with so many objects that nobody can
-// tell whether the marker is there. It counts as present, from before all that a request
+// MarkerUnknown is the time of the marker in a store with so many objects that it is
+// unknown whether the marker is there. It counts as present, from before all that a request
 // could ask for, and says nothing of when a coordinator was at work.
 var MarkerUnknown = time.Unix(1, 0).UTC()
 
@@ -168,7 +168,7 @@ type Store struct {
 	// SpecProblem says why the spec in the store cannot be understood.
 	SpecProblem string `json:"specProblem,omitempty"`
 	// Created is the time in the marker etcd-cluster-created, zero for none, and
-	// [MarkerUnknown] where nobody can tell.
+	// [MarkerUnknown] where that is unknown.
 	Created time.Time `json:"created,omitzero"`
 	// Incarnations are the incarnation records, by number.
 	Incarnations []Incarnation `json:"incarnations,omitempty"`

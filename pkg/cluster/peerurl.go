@@ -48,7 +48,7 @@ func SecureURLs(urls []string) bool {
 }
 
 // Keyless returns the members that have no keys for their peers, as far as their nodes
-// tell, by name: they could not call one that has TLS. One whose node tells nothing has
+// report, by name: they could not call one that has TLS. One whose node reports nothing has
 // keys if others call it with TLS.
 func (o Observation) Keyless() (names []NodeName) {
 	for _, m := range o.Members {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPrepared tells what a node remembers of the promises that it made before: those of
+// TestPrepared shows what a node remembers of the promises that it made before: those of
 // bootstraps, in their order, as long as it has lost nothing.
 func TestPrepared(t *testing.T) {
 	first := Prepared{Token: "t1"}
@@ -32,7 +32,7 @@ func TestPrepared(t *testing.T) {
 		})
 	}
 	if !second.Of("t1") || !second.Of("t2") || second.Of("t3") || (*Prepared)(nil).Of("t1") {
-		t.Error("what a node has promised is not what it tells")
+		t.Error("what a node has promised is not what it reports")
 	}
 	if !again.Same(first) || again.Same(second) || (*Prepared)(nil).Same(first) {
 		t.Error("what came before makes a promise another one")

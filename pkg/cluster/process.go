@@ -28,7 +28,7 @@ type Process struct {
 	// URL, its pid file cannot be written.
 	Problem string `json:"problem,omitempty"`
 	// NoReport says why the process, which runs, gave no report; nil where it gave
-	// one, or need not yet. It is set beside a report where etcd tells its status and
+	// one, or need not yet. It is set beside a report where etcd reports its status and
 	// denies the daemon all else, as etcd 3.5 does.
 	NoReport *NoReport `json:"noReport,omitempty"`
 	// NoRoot is set where the daemon's user in etcd lacks the role root, and needs it, or

@@ -13,7 +13,7 @@ type Report struct {
 	// all members are known to run. It is zero where that is not known.
 	Cluster etcdversion.Version `json:"cluster,omitzero"`
 	// Downgrade is the version to which etcd lets the cluster be downgraded now, zero
-	// where it does not, and where the member does not tell: before etcd 3.6.
+	// where it does not, and where the member does not report: before etcd 3.6.
 	Downgrade etcdversion.Version `json:"downgrade,omitzero"`
 	Learner   bool                `json:"learner,omitempty"`
 	Leader    MemberID            `json:"leader,omitempty"`
@@ -30,7 +30,7 @@ type Report struct {
 	DBSize   int64    `json:"dbSize"`
 	Alarms   []string `json:"alarms,omitempty"`
 	// Members is the member list as this member has applied it. A learner does
-	// not tell it (etcd refuses the call).
+	// not report it (etcd refuses the call).
 	Members []Member `json:"members,omitempty"`
 }
 

@@ -108,7 +108,7 @@ func (o Observation) SealedRequest() *Request {
 }
 
 // HighWater returns the highest revision that anything in the observation
-// tells of. Clients may have seen it, so a restored cluster must begin above it
+// reports. Clients may have seen it, so a restored cluster must begin above it
 // (kubernetes/kubernetes#118501, etcd-io/etcd#16028).
 func (o Observation) HighWater() Revision {
 	high := max(o.Revision, o.Store.Revision)
@@ -143,7 +143,7 @@ func (s Store) Inspected() (verified, drilled time.Time) {
 	return verified, drilled
 }
 
-// Ended reports whether the records tell that the incarnation token came to its
+// Ended reports whether the records show that the incarnation token came to its
 // end by the restore of a later one. A record that is missing or cannot be
 // understood ends nothing: what runs may be newer than all that can be read. Nor
 // does the record of a restore that never began.
@@ -217,7 +217,7 @@ func (n Node) Awaits(token Token) bool {
 
 // ran reports whether the node may have run an incarnation: its data is there, was to
 // be, or was set aside, or it is a lease voter of it without a promise. A promise on an
-// empty disk tells that it has not, also where a start was cut short. What cannot be
+// empty disk shows that it has not, also where a start was cut short. What cannot be
 // read may be of any.
 func (n Node) ran(token Token) bool {
 	aside := slices.ContainsFunc(n.SetAside, func(s SetAside) bool { return s.Of(token) })

@@ -57,7 +57,7 @@ type VersionChange struct {
 type BrokenBinary struct {
 	Version etcdversion.Version `json:"version"`
 	Why     string              `json:"why"`
-	// Fetch says that the node fetches it, and Why tells of that.
+	// Fetch says that the node fetches it, and Why says so.
 	Fetch bool `json:"fetch,omitempty"`
 }
 

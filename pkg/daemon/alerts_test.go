@@ -74,7 +74,7 @@ func TestAlertsAreOnMetricsThatAreServed(t *testing.T) {
 			t.Errorf("%s lacks a severity, a summary or what to do", r.Alert)
 		}
 		if !strings.Contains(string(page), "| `"+r.Alert+"` |") {
-			t.Errorf("docs/metrics.md does not tell of %s", r.Alert)
+			t.Errorf("docs/metrics.md does not have %s", r.Alert)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (a *authority) consult(ctx context.Context, e *lease.Evidence) {
 	}
 }
 
-// gather asks whom the claim calls for, and then those of whom the answers tell.
+// gather asks whom the claim calls for, and then those that the answers name.
 func (a *authority) gather(ctx context.Context, c lease.Claim, e *lease.Evidence, others []cluster.NodeName) {
 	asked := map[cluster.NodeName]bool{a.self: true}
 	for range lease.AskRounds {

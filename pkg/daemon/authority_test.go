@@ -164,7 +164,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.viewErr = errors.New("the store is away")
 			return s.madeUp(leaseVoters("t9", 2, "stranger"))
 		}},
-		{"with lease voters made up, where no node answers that the store tells of", func(s *site) plan.Order {
+		{"with lease voters made up, where no node answers that the store has", func(s *site) plan.Order {
 			s.confirmed(5, "b")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
 			s.published = leaseVoters("t1", 1, "b", "c", "d")
@@ -215,7 +215,7 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 				}
 			}
 			if len(s.kept) != 1 || s.kept[0].By != e.Holder || s.kept[0].Error == "" {
-				t.Errorf("the store is told %+v", s.kept)
+				t.Errorf("the store receives %+v", s.kept)
 			}
 		})
 	}
@@ -295,7 +295,7 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 				t.Errorf("the log says %s", log)
 			}
 			if len(s.kept) != 1 || s.kept[0].Error != "" || s.kept[0].Term != 5 {
-				t.Errorf("the store is told %+v", s.kept)
+				t.Errorf("the store receives %+v", s.kept)
 			}
 		})
 	}

@@ -57,7 +57,7 @@ func (d *Daemon) records(ctx context.Context, age time.Duration) (store.View, er
 // unrecoverable says what the recovery of the lease voters lacks: an operator's word
 // in the store for those that are lost, and a record that agrees with those of
 // the nodes that answer. That the names are the voters is what etcd's quorum
-// tells the executor.
+// reports to the executor.
 func (a *authority) unrecoverable(ctx context.Context, op *plan.LeaseVotersRecover, view store.View) (string, error) {
 	own, err := a.voter.Standing(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *authority) unadoptable(ctx context.Context, op *plan.LeaseVotersAdopt, 
 		return fmt.Sprintf("the newest record in the store is of incarnation %q with the voters %v, not of %s with %v", newest.Token,
 			recorded, op.Token, names)
 	case view.Created.Equal(cluster.MarkerUnknown):
-		return "nobody can tell whether the store has the marker of the cluster"
+		return "it is unknown whether the store has the marker of the cluster"
 	case !view.Created.IsZero() && !view.Created.Before(newest.At):
 		return "a coordinator has been at work since the incarnation was recorded"
 	case !slices.Contains(names, a.self):

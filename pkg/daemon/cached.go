@@ -26,7 +26,7 @@ type cached[T any] struct {
 const (
 	recordsEvery   = 500 * time.Millisecond
 	recordsTimeout = 3 * time.Second
-	// recordsKept is for how long what a slow store said last tells where nodes are.
+	// recordsKept is for how long what a slow store said last shows where nodes are.
 	recordsKept = 2 * time.Minute
 )
 

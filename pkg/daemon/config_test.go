@@ -104,8 +104,8 @@ func TestURLsOfANode(t *testing.T) {
 	wantError(t, err, "--quarantine-client-urls")
 }
 
-// Directories that are not there are told of before they are made.
-func TestNewPlacesAreTold(t *testing.T) {
+// Directories that are not there are reported before they are made.
+func TestNewPlacesAreReported(t *testing.T) {
 	dir := t.TempDir()
 	for _, tc := range []struct {
 		data, store string

@@ -43,7 +43,7 @@ func dialFrom(t *testing.T, source, to string) net.Conn {
 	return c
 }
 
-func TestHealthIsToldInAFlood(t *testing.T) {
+func TestHealthIsReportedInAFlood(t *testing.T) {
 	// None of them is closed before the last one has come.
 	address, m := numbers(t, testwait.Limit)
 	for range 400 {

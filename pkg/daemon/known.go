@@ -7,10 +7,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// maxTold is how much of a list of the store a person gets: an answer has 4 MiB at most.
-const maxTold = 2000
+// maxReported is how much of a list of the store a person gets: an answer has 4 MiB at most.
+const maxReported = 2000
 
-// known tells a person what this daemon knows of its cluster.
+// known returns what this daemon knows of its cluster, for a person.
 func (d *Daemon) known(ctx context.Context) *cluster.Known {
 	a, spec := d.view.LastAnswer(ctx)
 	k := &cluster.Known{Spec: d.specOf(spec), Store: bounded(a.Store)}
@@ -37,15 +37,15 @@ func (d *Daemon) known(ctx context.Context) *cluster.Known {
 
 // bounded leaves out of what the store says what is too long for an answer.
 func bounded(s cluster.Store) cluster.Store {
-	if n := len(s.Backups); n > maxTold {
+	if n := len(s.Backups); n > maxReported {
 		s.Backups, s.BackupsKnown = nil, false
-		s.BackupsProblem = fmt.Sprintf("there are %d backups, too many for a daemon to tell", n)
+		s.BackupsProblem = fmt.Sprintf("there are %d backups, too many for a daemon to list", n)
 	}
-	if len(s.Leftovers) > maxTold {
-		s.Leftovers = s.Leftovers[:maxTold]
+	if len(s.Leftovers) > maxReported {
+		s.Leftovers = s.Leftovers[:maxReported]
 	}
-	if len(s.Uncounted) > maxTold {
-		s.Uncounted = s.Uncounted[:maxTold]
+	if len(s.Uncounted) > maxReported {
+		s.Uncounted = s.Uncounted[:maxReported]
 	}
 	return s
 }

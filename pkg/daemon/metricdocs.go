@@ -11,7 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// A MetricDoc tells what one of the daemon's metrics is.
+// A MetricDoc says what one of the daemon's metrics is.
 type MetricDoc struct {
 	Name, Help string
 	// Labels are those besides that of the cluster.

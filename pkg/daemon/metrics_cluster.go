@@ -120,7 +120,7 @@ func failingKinds(failures []cluster.Failure) map[string]bool {
 	return kinds
 }
 
-// collectUnlinked tells of each pair once: two members may have the same name, and a page that
+// collectUnlinked reports each pair once: two members may have the same name, and a page that
 // has a number twice is none.
 func collectUnlinked(o cluster.Observation, gauge func(*prometheus.Desc, float64, ...string)) {
 	known := map[[2]cluster.NodeName]bool{}
@@ -151,7 +151,7 @@ func collectMembers(o cluster.Observation, gauge func(*prometheus.Desc, float64,
 	}
 }
 
-// collectStore tells of the backups, also of those that a store that is not reachable had.
+// collectStore reports the backups, also those that a store that is not reachable had.
 func collectStore(s cluster.Store, gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(storeDesc, one(s.Reachable))
 	gauge(backupsDesc, float64(len(s.Backups)))

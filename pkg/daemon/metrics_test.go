@@ -34,7 +34,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// quiet are sources that tell of nothing.
+// quiet are sources that report nothing.
 func quiet() sources {
 	return sources{
 		Cluster: "main", Requests: func() int64 { return 0 }, Restarts: func() int { return 0 },
@@ -120,7 +120,7 @@ func TestMetricsAndHealthOverHTTP(t *testing.T) {
 		`etcdadm_operation_failing{kind="member start"} 1`, `etcdadm_node_reachable{node="b"} 1`,
 		"etcdadm_last_backup_timestamp_seconds "+number(r.At.Unix()))
 	if strings.Contains(page, "etcdadm_last_backup_verified") || strings.Contains(page, "etcdadm_node_free") {
-		t.Error("it tells of what is not known")
+		t.Error("it reports what is not known")
 	}
 
 	cancel()
@@ -135,7 +135,7 @@ func number(n int64) string {
 }
 
 // What a daemon that does not coordinate cannot know it does not serve: a zero would be an alert.
-func TestADaemonTellsOfItself(t *testing.T) {
+func TestADaemonReportsOfItself(t *testing.T) {
 	from := quiet()
 	from.Paused = func() bool { return true }
 	from.Storage = func() cluster.Storage {
@@ -170,7 +170,7 @@ func TestTwoHoldsOfOneReason(t *testing.T) {
 		`etcdadm_node_free_bytes{node="a"} 1.048576e+06`)
 }
 
-// Whom a voter does not reach is told with both names, as the alert has them.
+// Whom a voter does not reach is reported with both names, as the alert has them.
 func TestMetricsNameWhoDoesNotReachWhom(t *testing.T) {
 	m := newMetrics(quiet())
 	r := report()
@@ -271,7 +271,7 @@ func TestTheKindOfEveryOperationIsKnown(t *testing.T) {
 	}
 }
 
-// Each metric is told of with its labels, and those of the cluster apart.
+// Each metric is reported with its labels, and those of the cluster apart.
 func TestMetricDocs(t *testing.T) {
 	docs := map[string]MetricDoc{}
 	for _, d := range MetricDocs() {
@@ -286,7 +286,7 @@ func TestMetricDocs(t *testing.T) {
 	must(t, err)
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "etcdadm_") && docs[f.GetName()].Help != f.GetHelp() {
-			t.Errorf("%s is not told of", f.GetName())
+			t.Errorf("%s is not reported", f.GetName())
 		}
 	}
 }

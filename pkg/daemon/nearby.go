@@ -56,7 +56,7 @@ var (
 )
 
 // prove makes who is at the other end of a connection prove that it is another node, and
-// asks it of which cluster: several may have one authority. The existing tool does not tell.
+// asks it of which cluster: several may have one authority. The existing tool does not answer that.
 func (d *Daemon) prove(ctx context.Context, c net.Conn) error {
 	if err := d.proveNode(ctx, c); err != nil {
 		return err

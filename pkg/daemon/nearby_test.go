@@ -123,7 +123,7 @@ func TestMulticastThatIsNotToBeHad(t *testing.T) {
 	}
 }
 
-// Daemons whose stores do not tell of each other are found by a scan, also one that
+// Daemons whose stores do not list each other are found by a scan, also one that
 // comes later.
 func TestDaemonsFindEachOtherByAScan(t *testing.T) {
 	pki := newPKI(t, certs.ManagerCA)

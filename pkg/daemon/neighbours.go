@@ -84,7 +84,7 @@ type probe struct {
 func (g probe) answers() bool { return g.err == nil || errors.Is(g.err, rpc.ErrUnimplemented) }
 
 // ask asks all machines at the same time. A daemon listens at one of the addresses of its
-// machine, and a cloud does not tell at which.
+// machine, and a cloud does not say at which.
 func (n *neighbours) ask(ctx context.Context, machines []discovery.Machine,
 	hello func(ctx context.Context, address string) error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

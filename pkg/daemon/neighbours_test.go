@@ -53,7 +53,7 @@ func TestNeighboursAreHeardForAWhile(t *testing.T) {
 	want(nil, nil, true)
 }
 
-// TestAMachineAnswersAtOneOfItsAddresses: clouds tell all addresses of all interfaces of a
+// TestAMachineAnswersAtOneOfItsAddresses: clouds return all addresses of all interfaces of a
 // machine, and its daemon listens at one of them.
 func TestAMachineAnswersAtOneOfItsAddresses(t *testing.T) {
 	n := newNeighbours(time.Minute, time.Now)

@@ -31,7 +31,7 @@ type node struct {
 	// authority holds orders of others to the lease, orders writes them down.
 	authority *authority
 	orders    *orderBook
-	// known tells what this daemon knows of its cluster; nil for nothing.
+	// known returns what this daemon knows of its cluster; nil for nothing.
 	known func(ctx context.Context) *cluster.Known
 	// voted is the node's last vote, nil for none.
 	voted atomic.Pointer[lease.Vote]
@@ -39,7 +39,7 @@ type node struct {
 	released func()
 }
 
-// Observe tells what the node knows about itself.
+// Observe reports what the node knows about itself.
 func (n *node) Observe(ctx context.Context) cluster.Answer {
 	c, report := n.local.Observe(ctx)
 	c.Address, c.Boot, c.CertNotAfter = n.address, n.boot, n.keys.renewer.NotAfter()
@@ -179,7 +179,7 @@ func (n *node) vote(self cluster.NodeName, leaseVoters []cluster.NodeName, now t
 // handler is the node as the port serves it.
 type handler struct{ n *node }
 
-// Observe tells a person what the daemon knows of the others, too.
+// Observe also returns what the daemon knows of the others, to a person.
 func (h handler) Observe(ctx context.Context, from rpc.Caller) (cluster.Answer, error) {
 	if h.n.known == nil || from.Role != rpc.RoleOperator && from.Role != rpc.RoleReadOnly {
 		return h.n.Observe(ctx), nil

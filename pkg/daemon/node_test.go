@@ -254,9 +254,9 @@ func TestThePortAnswersAsTheNode(t *testing.T) {
 	}
 	// What it knows of the others is for persons.
 	s.known = func(context.Context) *cluster.Known { return &cluster.Known{Peers: []cluster.KnownPeer{{Name: "b"}}} }
-	for role, told := range map[rpc.Role]bool{rpc.RoleNode: false, rpc.RoleOperator: true, rpc.RoleReadOnly: true} {
-		if r, err = h.Observe(t.Context(), rpc.Caller{Name: "x", Role: role}); err != nil || (r.Known != nil) != told {
-			t.Errorf("to the role %s it tells %+v, %v", role, r.Known, err)
+	for role, reported := range map[rpc.Role]bool{rpc.RoleNode: false, rpc.RoleOperator: true, rpc.RoleReadOnly: true} {
+		if r, err = h.Observe(t.Context(), rpc.Caller{Name: "x", Role: role}); err != nil || (r.Known != nil) != reported {
+			t.Errorf("to the role %s it answers %+v, %v", role, r.Known, err)
 		}
 	}
 	s.confirmed(2, "b", "b", "c")

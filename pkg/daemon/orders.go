@@ -64,7 +64,7 @@ func (b *orderBook) note(ctx context.Context, from rpc.Caller, e plan.Order, beg
 	level, text := slog.LevelInfo, "order obeyed"
 	var more []any
 	if refused {
-		dropped, ok := b.mayTell()
+		dropped, ok := b.mayReport()
 		if !ok {
 			return
 		}
@@ -87,9 +87,9 @@ func (b *orderBook) note(ctx context.Context, from rpc.Caller, e plan.Order, beg
 	b.keep(entry)
 }
 
-// mayTell reports whether one more refusal is written, and how many were not
+// mayReport reports whether one more refusal is written, and how many were not
 // since the last.
-func (b *orderBook) mayTell() (dropped int, ok bool) {
+func (b *orderBook) mayReport() (dropped int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()

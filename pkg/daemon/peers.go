@@ -94,7 +94,7 @@ func (c *peerGroup) run(ctx context.Context) {
 // leaveTimeout bounds the time that others have to hear that this daemon goes, two rounds of gossip.
 const leaveTimeout = 1200 * time.Millisecond
 
-// close tells the peers that the daemon leaves and ends the gossip; the port can stop after it.
+// close notifies the peers that the daemon leaves and ends the gossip; the port can stop after it.
 func (c *peerGroup) close(ctx context.Context) {
 	leave, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (c *peerGroup) close(ctx context.Context) {
 }
 
 // known returns the nodes that count: those that have shown themselves, and
-// lease voters, of which every disk tells. A caller can make up any number of others.
+// lease voters, which every disk has. A caller can make up any number of others.
 func (c *peerGroup) known() []gossip.Peer {
 	return known(c.gossip.Peers(), c.d.state.LeaseVoters().Names)
 }
@@ -168,7 +168,7 @@ func untilMissing(v *lease.Vote, said bool, now time.Time) time.Duration {
 	return max(least, missingAfter-now.Sub(v.At))
 }
 
-// watch says when nobody coordinates, as far as this lease voter can tell.
+// watch says when nobody coordinates, as far as this lease voter can see.
 func (c *peerGroup) watch(ctx context.Context) {
 	said := false
 	for wait.For(ctx, untilMissing(c.d.node.voted.Load(), said, c.d.now())) == nil {
@@ -247,13 +247,12 @@ func (d directory) Publish(ctx context.Context, r discovery.Record) error {
 	})
 }
 
-// stranger reports whether a record in this store is of a node of another cluster, and tells
-// of it once.
+// stranger reports whether a record in this store is of a node of another cluster, and logs it once.
 func (d *Daemon) stranger(n store.NodeRecord) bool {
 	if n.Cluster == "" || n.Cluster == d.c.ClusterName {
 		return false
 	}
-	if _, told := d.strangers.LoadOrStore(n.Name, true); !told {
+	if _, reported := d.strangers.LoadOrStore(n.Name, true); !reported {
 		d.log.Error("this store is that of another cluster, too: give each cluster a store of its own with --backup-store",
 			"cluster", n.Cluster, "node", n.Name, "address", n.Address, "written", n.At)
 	}

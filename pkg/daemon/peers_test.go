@@ -39,7 +39,7 @@ func TestWhenACoordinatorIsMissing(t *testing.T) {
 		{"none for too long", own, at(missingAfter + 1), false, true},
 		{"none for too long, and nothing heard", cluster.LeaseVoters{}, at(time.Hour), false, true},
 		{"none for too long, and a pause", own, at(time.Hour), true, false},
-		{"no lease voter any more, which its disk was not told", without, at(time.Hour), false, false},
+		{"no lease voter any more, which its disk does not have", without, at(time.Hour), false, false},
 		{"a lease voter again after that", older, at(time.Hour), false, true},
 		{"a lease voter by a later record", with, at(time.Hour), false, true},
 	} {

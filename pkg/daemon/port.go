@@ -85,7 +85,7 @@ func (d *Daemon) askStanding(ctx context.Context, name cluster.NodeName) (lease.
 	return standingOf(r.Node), err
 }
 
-// olderTimeout is how long a node of an older version may take to tell of its vote.
+// olderTimeout is how long a node of an older version may take to report its vote.
 const olderTimeout = 2 * time.Second
 
 // standingOf is what a node of a version that does not serve Standing lets know

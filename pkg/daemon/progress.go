@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A progress says whether the loop runs: it is told again and again within
-// which time it will be told again.
+// A progress says whether the loop runs: it is called again and again within
+// which time it will be called again.
 type progress struct {
 	mu    sync.Mutex
 	until time.Time
@@ -39,7 +39,7 @@ const (
 	// others, which costs little: a thousand times what a disk needs, and more than
 	// a busy machine takes.
 	hangs = 4 * time.Second
-	// hung is how long a write may take before a probe is told. To be killed for a
+	// hung is how long a write may take before a probe fails. To be killed for a
 	// disk that is slow ends the etcd that serves on it, and it does not start again
 	// before the disk takes writes: that is for one that no longer does.
 	hung = 30 * time.Second
@@ -61,7 +61,7 @@ func (d *Daemon) fit() error {
 func (d *Daemon) runs() error { return d.progress.err(d.now(), 0) }
 
 // alive says why the daemon does not work, for a liveness probe: what goes by
-// itself, as a slow disk, is not told.
+// itself, as a slow disk, does not fail it.
 func (d *Daemon) alive() error {
 	now := d.now()
 	pending := max(d.state.Waiting(now), d.node.local.Storage().Pending)

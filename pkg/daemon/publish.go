@@ -267,7 +267,7 @@ func (p *publisher) writeOrders(ctx context.Context, entries []store.HistoryEntr
 }
 
 func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report, digest string) error {
-	r.Observation.Store.Backups = worthTelling(r.Observation.Store)
+	r.Observation.Store.Backups = worthReporting(r.Observation.Store)
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode status: %w", err)
@@ -279,13 +279,13 @@ func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report, digest 
 	return nil
 }
 
-// told is how many of the newest backups the status shows.
-const told = 10
+// reported is how many of the newest backups the status shows.
+const reported = 10
 
-// worthTelling returns the newest backups, those that were verified or tried
+// worthReporting returns the newest backups, those that were verified or tried
 // last, and some that are damaged. The whole list is in the store already, and
 // long.
-func worthTelling(s cluster.Store) []cluster.Backup {
+func worthReporting(s cluster.Store) []cluster.Backup {
 	verified, drilled := s.Inspected()
 	var list []cluster.Backup
 	damaged := 0
@@ -294,7 +294,7 @@ func worthTelling(s cluster.Store) []cluster.Backup {
 		if b.Damaged {
 			damaged++
 		}
-		if i < told || last || b.Damaged && damaged <= told {
+		if i < reported || last || b.Damaged && damaged <= reported {
 			list = append(list, b)
 		}
 	}

@@ -38,7 +38,7 @@ type press struct {
 	stop func()
 }
 
-// publish tells a story of a press.
+// publish plays a story of a press.
 func publish(t *testing.T, f func(t *testing.T, p *press)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

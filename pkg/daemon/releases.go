@@ -33,7 +33,7 @@ func (c Config) releases() string { return filepath.Join(c.DataDir, "releases") 
 // fetchReleases gets the releases of etcd that this node lacks, until ctx ends.
 func (d *Daemon) fetchReleases(ctx context.Context) {
 	if _, err := d.c.releaseDigests(); err != nil {
-		// The member runs without it. Told now, it is put right before a version is missing.
+		// The member runs without it. Reported now, it is put right before a version is missing.
 		d.log.Warn("no etcd can be fetched", "error", err)
 	}
 	tick := time.NewTicker(releaseCheckEvery)

@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// releaseOf is an archive of programs that tell a version, and nothing else.
+// releaseOf is an archive of programs that print a version, and nothing else.
 func releaseOf(t *testing.T, version string) []byte {
 	t.Helper()
 	var b bytes.Buffer

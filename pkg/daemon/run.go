@@ -184,7 +184,7 @@ func (d *Daemon) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
-// openProcess starts the member that the disk tells of.
+// openProcess starts the member that the disk names.
 func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	lines := d.openEtcdLog()
 	d.proc, err = etcdproc.New(ctx, etcdproc.Options{Dir: d.c.DataDir, Log: lines.line, Died: d.etcdDied})
@@ -235,7 +235,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 		// whether the other machine is gone.
 		return err
 	} else if err != nil {
-		// The daemon is of use without its etcd: it tells the others why.
+		// The daemon is of use without its etcd: it reports to the others why.
 		d.log.Error("etcd cannot be started from this disk", "error", err)
 	}
 	return nil
@@ -283,7 +283,7 @@ func (d *Daemon) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	// In this order, also when the loop panics: nothing is waited for that has not
-	// been told to end.
+	// been asked to end.
 	defer wg.Wait()
 	defer cancel(nil)
 	fatal := func(what string, err error) {

@@ -96,7 +96,7 @@ func TestABootstrapOrderWaitsForASlowStore(t *testing.T) {
 	})
 }
 
-// Where a poll takes longer than discovery waits, the last one tells where nodes are.
+// Where a poll takes longer than discovery waits, the last one shows where nodes are.
 func TestNodesAreFoundInASlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := slowly(t, 20*time.Second)

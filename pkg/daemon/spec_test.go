@@ -142,7 +142,7 @@ func TestAPauseIsRememberedOnTheDisk(t *testing.T) {
 	}
 }
 
-// The store cannot tell of a backup that it held and holds no more; the node's
+// The store cannot show a backup that it held and holds no more; the node's
 // disk does, also after a restart.
 func TestTheNewestBackupIsRememberedOnTheDisk(t *testing.T) {
 	d, _, _ := withSpec(t, func(*Config) {})

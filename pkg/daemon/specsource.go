@@ -100,7 +100,7 @@ func (d *Daemon) keep(what string, change nodestate.Transition) {
 }
 
 // rememberNewest keeps the name of the newest backup on disk, and returns it:
-// the store itself cannot tell that it held a newer one. What lies in the future is
+// the store itself cannot show that it held a newer one. What lies in the future is
 // of a wrong clock.
 func (d *Daemon) rememberNewest(obs cluster.Observation) string {
 	seen := d.state.State().NewestBackup

@@ -143,7 +143,7 @@ func (v *testCluster) holding(reason plan.Reason, words ...string) {
 	})
 }
 
-// A writer writes keys until it is told to stop, and knows which were acknowledged.
+// A writer writes keys until it is asked to stop, and knows which were acknowledged.
 type writer struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -201,7 +201,7 @@ func (w *writer) check(v *testCluster) {
 }
 
 // newExistingCluster returns machines whose daemons have certificates, and know from the
-// outside where the others are, as a cloud would tell.
+// outside where the others are, as a cloud would say.
 func newExistingCluster(t *testing.T) *testCluster {
 	t.Helper()
 	pki := newPKI(t, certs.ManagerCA)
@@ -217,7 +217,7 @@ func newExistingCluster(t *testing.T) *testCluster {
 	return v
 }
 
-// inCloud has the nodes know from a cloud where the machines are. It tells two addresses
+// inCloud has the nodes know from a cloud where the machines are. It returns two addresses
 // of each; daemons listen at the second.
 func (v *testCluster) inCloud() {
 	var all []discovery.Seed

@@ -101,16 +101,16 @@ func TestOutcomeOfAConditionalWrite(t *testing.T) {
 		made            bool
 		want            error
 	}{
-		"made":                            {false, true, nil, true, nil},
-		"taken":                           {true, false, store.ErrTaken, false, nil},
-		"made, and then told it is taken": {false, true, store.ErrTaken, true, nil},
-		"made, and the answer lost":       {false, true, lost, true, nil},
-		"not made, and the answer lost":   {false, false, lost, false, store.ErrUnreachable},
-		"taken, and the answer lost":      {true, false, lost, false, store.ErrUnreachable},
-		"denied":                          {false, false, store.ErrDenied, false, store.ErrDenied},
-		"denied, as it would overwrite":   {true, false, store.ErrDenied, false, nil},
-		"made of parts that are not one":  {false, true, errors.Join(store.ErrIncomplete, lost), false, store.ErrUnreachable},
-		"taken by a deleted version":      {false, false, store.ErrTaken, false, store.ErrUnreachable},
+		"made":                           {false, true, nil, true, nil},
+		"taken":                          {true, false, store.ErrTaken, false, nil},
+		"made, and then it is taken":     {false, true, store.ErrTaken, true, nil},
+		"made, and the answer lost":      {false, true, lost, true, nil},
+		"not made, and the answer lost":  {false, false, lost, false, store.ErrUnreachable},
+		"taken, and the answer lost":     {true, false, lost, false, store.ErrUnreachable},
+		"denied":                         {false, false, store.ErrDenied, false, store.ErrDenied},
+		"denied, as it would overwrite":  {true, false, store.ErrDenied, false, nil},
+		"made of parts that are not one": {false, true, errors.Join(store.ErrIncomplete, lost), false, store.ErrUnreachable},
+		"taken by a deleted version":     {false, false, store.ErrTaken, false, store.ErrUnreachable},
 	} {
 		b := memblob.OpenBucket(nil)
 		s := driven(t, func(context.Context) (*store.Bucket, error) {

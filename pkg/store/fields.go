@@ -35,7 +35,7 @@ func parseFields(key string, b []byte) (fields, error) {
 }
 
 // repeated returns the first field that a JSON object has twice, in either way of
-// writing it, "" if there is none: which of the two is meant nobody can tell.
+// writing it, "" if there is none: it is unknown which of the two is meant.
 func repeated(b []byte) string {
 	in := json.NewDecoder(bytes.NewReader(b))
 	if _, err := in.Token(); err != nil { // the brace

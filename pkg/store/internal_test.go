@@ -142,7 +142,7 @@ func TestPollsTakeTurnsAndKeepTheirDeadline(t *testing.T) {
 }
 
 // A store that does not change is asked one thing, once what it holds is old
-// enough to be told from what it may hold next.
+// enough to be distinguished from what it may hold next.
 func TestPollOfAnUnchangedStoreIsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := Open(t.Context(), t.TempDir())

@@ -141,7 +141,7 @@ func (s *Store) somePages(ctx context.Context, prefix string) (listed []object, 
 	return listed, false, nil
 }
 
-// mayBeCreated takes into a view that nobody can tell whether the marker is there.
+// mayBeCreated notes in a view that it is unknown whether the marker is there.
 func (v *View) mayBeCreated(error) { v.Created = cluster.MarkerUnknown }
 
 // exceeded takes into a view that there are more objects of a kind than are

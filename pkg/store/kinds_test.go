@@ -86,11 +86,11 @@ func (h hostile) whole() store.View {
 	return v
 }
 
-func (h hostile) told(v store.View, texts ...string) {
+func (h hostile) reported(v store.View, texts ...string) {
 	h.t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(strings.Join(v.Problems, "\n"), text) {
-			h.t.Errorf("no problem tells of %q: %q", text, v.Problems)
+			h.t.Errorf("no problem names %q: %q", text, v.Problems)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestAPollIsSmallWhateverTheStoreHolds(t *testing.T) {
 	if read := totalAlloc() - began; read > 64<<20 {
 		t.Errorf("polls took %d MiB of memory in all", read>>20)
 	}
-	h.told(v, "bytes, at most", "requests/: object cannot be read: of 101 objects the 64 newest")
+	h.reported(v, "bytes, at most", "requests/: object cannot be read: of 101 objects the 64 newest")
 	if v.IncarnationsErr == nil || len(v.Problems) > 50 {
 		t.Errorf("records: %v, %d problems", v.IncarnationsErr, len(v.Problems))
 	}
@@ -142,9 +142,9 @@ func TestAFloodHidesNothing(t *testing.T) {
 		for i := range 3300 {
 			h.plant(fmt.Sprintf("control/a%d/x", i), "", 0)
 		}
-		h.told(h.whole(), "control/: object cannot be read: it holds too many objects")
+		h.reported(h.whole(), "control/: object cannot be read: it holds too many objects")
 		before := h.Requests()
-		h.told(h.whole(), "control/: object cannot be read: it holds too many objects")
+		h.reported(h.whole(), "control/: object cannot be read: it holds too many objects")
 		if n := h.Requests() - before; n > 30 {
 			t.Errorf("a poll made %d requests", n)
 		}
@@ -154,7 +154,7 @@ func TestAFloodHidesNothing(t *testing.T) {
 		for i := range 3300 {
 			h.plant(fmt.Sprintf("control/requests/z%d", i), `{"name":"x","kind":"pause"}`, 0)
 		}
-		h.told(h.whole(), "control/requests/: object cannot be read: of")
+		h.reported(h.whole(), "control/requests/: object cannot be read: of")
 	})
 	t.Run("of records", func(t *testing.T) {
 		h := newHostile(t)

@@ -177,7 +177,7 @@ func (s *Store) readChanged(ctx context.Context, listed []object, began time.Tim
 }
 
 // unchanged reports whether two listings show the same version of an object,
-// as far as they can tell.
+// as far as they know.
 func unchanged(a, b object) bool {
 	return a.size == b.size && a.modTime.Equal(b.modTime) && bytes.Equal(a.md5, b.md5) &&
 		(a.same == nil || a.same(b))

@@ -36,7 +36,7 @@ type object struct {
 	// md5 is the digest of the content, nil where the backend does not know it.
 	md5 []byte
 	// same reports whether another listing's entry is of the very same file. It
-	// is nil where the backend cannot tell.
+	// is nil where the backend cannot know.
 	same func(other object) bool
 	// info is for same.
 	info any
@@ -68,7 +68,7 @@ type objects interface {
 	remove(ctx context.Context, key string) error
 	// prune removes what deleting all objects below a directory leaves behind.
 	prune(ctx context.Context, dir string) error
-	// versions returns, by key, what tells the versions apart of what changes when a request,
+	// versions returns, by key, what distinguishes the versions of what changes when a request,
 	// a command or a spec is written: cheaply, and empty for what is not there.
 	versions(ctx context.Context, now time.Time) (map[string]string, error)
 	// announce makes versions return something new, where it would not by itself.
@@ -92,7 +92,7 @@ type Store struct {
 	apart int
 	// location is what it was opened with, empty for a bucket of a program's own.
 	location string
-	// slow is told of a call that takes long, nil for nobody.
+	// slow is called when a call takes long, nil for nobody.
 	slow *slowness
 }
 
@@ -277,7 +277,7 @@ func (s *Store) Put(ctx context.Context, key string, b []byte) error {
 
 // Create stores a small object only if there is none, and reports whether it
 // did. Of any number of simultaneous callers on one store, in any number of
-// processes and machines, one is told true. After an error the object may
+// processes and machines, one gets true. After an error the object may
 // be there or not.
 func (s *Store) Create(ctx context.Context, key string, b []byte) (bool, error) {
 	return s.writeSmall(ctx, key, b, true)

@@ -46,7 +46,7 @@ trap 'rm -rf "$work"' EXIT
 export GOWORK=off CGO_ENABLED=0
 program() { go build -mod=readonly -trimpath -ldflags='-s -w' -o "$1" "$2"; }
 
-# Compiles Kubernetes. How far it has come is told, because it takes minutes.
+# Compiles Kubernetes. How far it has come is reported, because it takes minutes.
 compile() {
   local v=k8s.io/component-base/version all=0 done=0
   local flags="-s -w -X $v.gitVersion=$kubernetes -X $v.gitMajor=1 -X $v.gitMinor=34 -X $v.gitTreeState=clean

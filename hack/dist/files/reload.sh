@@ -1,5 +1,5 @@
 #!/bin/sh
-# systemd is told of the units that came or went. Nothing is enabled, started, restarted or
+# systemd reads again which units came or went. Nothing is enabled, started, restarted or
 # stopped: etcd ends with its daemon, and who restarts one does so machine by machine.
 if [ -z "$DPKG_ROOT" ] && [ -d /run/systemd/system ]; then
 	systemctl daemon-reload || true

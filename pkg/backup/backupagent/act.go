@@ -148,7 +148,7 @@ func (a *Agent) read(ctx context.Context, s Candidate, progress func(int64)) (cl
 }
 
 // after does what follows a backup. Only that it is damaged is a failure of the
-// backup; what else fails is told.
+// backup; what else fails is reported.
 func (a *Agent) after(ctx context.Context, b cluster.Backup) error {
 	if a.c.Verify {
 		if err := a.verify(ctx, b); err != nil {

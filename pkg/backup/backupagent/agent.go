@@ -55,7 +55,7 @@ type Config struct {
 	// Retention is the policy by which old backups are deleted after each backup;
 	// nil deletes nothing.
 	Retention *retention.Policy
-	// Progress, if not nil, is told how many bytes of a snapshot have been read,
+	// Progress, if not nil, receives how many bytes of a snapshot have been read,
 	// and about how many there are.
 	Progress func(done, total int64)
 	// Clock is the time of day, [time.Now] if nil. Those of other agents may differ.
@@ -121,9 +121,9 @@ type Agent struct {
 	observations int
 	// pruned is when old backups were last deleted.
 	pruned time.Time
-	// warned is that the log was told that results cannot be stored.
+	// warned is that the log says that results cannot be stored.
 	warned bool
-	// said is what the log was last told about why nothing is done.
+	// said is what was last logged about why nothing is done.
 	said string
 	// satisfied is the time of the newest backup, or of when it was found to be as
 	// good as a new one, for Health.
@@ -173,7 +173,7 @@ func (a *Agent) sleepUntil(ctx context.Context, t time.Time) {
 	}
 }
 
-// say tells the log why nothing is done, once.
+// say logs why nothing is done, once.
 func (a *Agent) say(ctx context.Context, d Decision) {
 	if d.Why == "" || d.Why == a.said {
 		return
@@ -294,7 +294,7 @@ func (a *Agent) owner(ctx context.Context, name string) string {
 	return d.Cluster
 }
 
-// satisfy tells Health and the metrics from when on a backup is missing.
+// satisfy updates Health and the metrics from when on a backup is missing.
 func (a *Agent) satisfy() {
 	at := a.state.satisfied()
 	a.satisfied.Store(&at)

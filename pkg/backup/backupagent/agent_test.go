@@ -368,20 +368,20 @@ func TestTwoClustersInOneStore(t *testing.T) {
 			t.Errorf("in %s: %v", time.Since(began), taken)
 		}
 		if n := strings.Count(c.log.String(), "backups of another cluster"); n != 2 {
-			t.Errorf("the log tells of it %d times", n)
+			t.Errorf("it is logged %d times", n)
 		}
 	})
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsReported(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *crew, s *store.Store) {
-		told := int64(0)
+		reported := int64(0)
 		config := Config{ClusterName: "main", Store: s, Endpoints: []string{"http://m1"}, Dial: c.f.dial, Schedule: Schedule{
 			Interval: time.Hour,
 		}, Name: "once",
-			Progress: func(done, _ int64) { told = done }}
-		if _, err := New(config).Once(t.Context(), false); err != nil || told != 16*512+32 {
-			t.Errorf("%d bytes, %v", told, err)
+			Progress: func(done, _ int64) { reported = done }}
+		if _, err := New(config).Once(t.Context(), false); err != nil || reported != 16*512+32 {
+			t.Errorf("%d bytes, %v", reported, err)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestAClaimIsKeptWithFewLinks(t *testing.T) {
 	})
 }
 
-func TestWhoseClaimIsTakenOverIsTold(t *testing.T) {
+func TestWhoseClaimIsTakenOverIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, "mem://")
 		a, b := claims{s, "a", time.Minute, time.Now}, claims{s, "b", time.Minute, time.Now}

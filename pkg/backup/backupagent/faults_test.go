@@ -114,7 +114,7 @@ func TestWhatIsUnderWayAtTheEndLeavesNothing(t *testing.T) {
 			t.Errorf("the claim is left: %v", err)
 		}
 		if strings.Contains(c.log.String(), "level=ERROR") {
-			t.Error("an end that was asked for is told as a failure")
+			t.Error("an end that was asked for is reported as a failure")
 		}
 	})
 }
@@ -188,7 +188,7 @@ func (f *flipping) Upload(ctx context.Context, key string, r io.Reader) (bool, e
 
 func TestADamagedBackupDoesNotCount(t *testing.T) {
 	for name, wrap := range map[string]func(*flipping) Store{
-		"told":       func(f *flipping) Store { return f },
+		"reported":   func(f *flipping) Store { return f },
 		"not stored": func(f *flipping) Store { return struct{ Store }{denyPut{f}} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestADamagedBackupDoesNotCount(t *testing.T) {
 				}
 				c.stop()
 				list := backups(t, s)
-				if last := list[len(list)-1]; last.Damaged || !last.Verified.IsZero() != (name == "told") {
+				if last := list[len(list)-1]; last.Damaged || !last.Verified.IsZero() != (name == "reported") {
 					t.Errorf("%+v", last)
 				}
 				if n := c.f.asked(1); n > 25 {

@@ -158,7 +158,7 @@ func (v *View) answered(a answer, mine bool) {
 	if a.err != nil {
 		return
 	}
-	// A learner tells of no members.
+	// A learner reports no members.
 	v.add(cluster.Member{ID: a.report.ID, Learner: a.report.Learner})
 	for i := range v.Candidates {
 		s := &v.Candidates[i]

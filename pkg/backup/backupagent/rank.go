@@ -31,7 +31,7 @@ const (
 type Candidate struct {
 	cluster.Member
 	// Endpoint is where the agent reaches it. Mine says that it is one of those
-	// that the agent was told to use.
+	// that the agent was configured to use.
 	Endpoint string
 	Mine     bool
 	// Report is what it says of itself, nil if it does not answer.

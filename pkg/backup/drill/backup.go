@@ -35,7 +35,7 @@ type Options struct {
 	TempDir string
 	// By and Tool say in the record who found it out, and with which program.
 	By, Tool string
-	// Machine tells this machine from others, by default backup.Machine(). A backup that
+	// Machine distinguishes this machine from others, by default backup.Machine(). A backup that
 	// one machine finds to be damaged is suspect only; MarkDamaged has it count as damaged for
 	// all, by the operator's word.
 	Machine     string
@@ -44,10 +44,10 @@ type Options struct {
 	// of; zero is for what the backup says.
 	Finder  etcdbin.Finder
 	Version etcdversion.Version
-	// Progress, if not nil, is told what is being done, and how much of it, in
+	// Progress, if not nil, receives what is being done, and how much of it, in
 	// bytes. A total of -1 is unknown.
 	Progress func(stage string, done, total int64)
-	// Unrecorded, if not nil, is told why a record could not be written. That the
+	// Unrecorded, if not nil, receives why a record could not be written. That the
 	// store denies it is no failure: what was found out is returned.
 	Unrecorded func(error)
 	// Now is the clock of the record, by default time.Now.

@@ -331,12 +331,12 @@ func (denying) Put(context.Context, string, []byte) error { return store.ErrDeni
 
 func TestAStoreThatDeniesRecords(t *testing.T) {
 	s := storeWith(t, "3.6.16", story("3.6").Snapshot(t))
-	var told error
+	var reported error
 	v, err := Verify(t.Context(), denying{s}, when, Options{
-		TempDir: t.TempDir(), Unrecorded: func(err error) { told = err },
+		TempDir: t.TempDir(), Unrecorded: func(err error) { reported = err },
 	})
-	if err != nil || v.Keys == 0 || !errors.Is(told, store.ErrDenied) {
-		t.Errorf("%+v, %v, told of %v", v, err, told)
+	if err != nil || v.Keys == 0 || !errors.Is(reported, store.ErrDenied) {
+		t.Errorf("%+v, %v, reported %v", v, err, reported)
 	}
 }
 

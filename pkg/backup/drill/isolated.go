@@ -71,7 +71,7 @@ func openToAll(ctx context.Context, path string) error {
 	return err
 }
 
-// size is that of a file, zero for one that cannot be checked: to read it tells why.
+// size is that of a file, zero for one that cannot be checked: reading it shows why.
 func size(path string) int64 {
 	st, err := os.Stat(path)
 	if err != nil {

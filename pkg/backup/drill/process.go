@@ -108,7 +108,7 @@ func (p *process) died() error {
 }
 
 // peakMemory returns the most memory that the process has had so far, in
-// bytes, zero if the kernel does not tell.
+// bytes, zero if the kernel does not report.
 func (p *process) peakMemory() int64 {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
 	if err != nil {

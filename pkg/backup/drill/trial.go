@@ -39,7 +39,7 @@ type Trial struct {
 	// StartTimeout is how long etcd may take until it serves, by default 10
 	// minutes.
 	StartTimeout time.Duration
-	// Progress, if not nil, is told what is being done.
+	// Progress, if not nil, receives what is being done.
 	Progress func(stage string)
 
 	// expected is what the file says, nil if that is to be read.

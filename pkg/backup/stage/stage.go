@@ -27,7 +27,7 @@ type Stager struct {
 	Store backup.Objects
 	// Fetch says which keys decrypt a backup and whose signatures count.
 	Fetch backup.FetchOptions
-	// Machine tells this machine from others, by default backup.Machine.
+	// Machine distinguishes this machine from others, by default backup.Machine.
 	Machine func() string
 }
 

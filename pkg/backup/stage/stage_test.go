@@ -37,11 +37,11 @@ func (s stream) Snapshot(context.Context) (io.ReadCloser, error) {
 
 // A world is a backup in a store, and what a node is to make of it.
 type world struct {
-	t     *testing.T
-	store *store.Store
-	name  string
-	o     apply.RestoreOptions
-	told  int64
+	t        *testing.T
+	store    *store.Store
+	name     string
+	o        apply.RestoreOptions
+	reported int64
 }
 
 // newWorld has a backup of an etcd of a minor version, for a node of version.
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, minor, version string, take func(*backup.TakeOptions
 				{Name: "a", PeerURLs: []string{"http://127.0.0.1:2380"}}, {Name: "b", PeerURLs: []string{"http://127.0.0.1:2381"}},
 			},
 		},
-		Progress: func(done, _ int64) { w.told = done },
+		Progress: func(done, _ int64) { w.reported = done },
 	}
 	return w
 }
@@ -132,8 +132,8 @@ func TestRestore(t *testing.T) {
 			if got := w.revision(); got != 1_000_000_000 {
 				t.Errorf("it begins with revision %d", got)
 			}
-			if w.told == 0 {
-				t.Error("no progress was told")
+			if w.reported == 0 {
+				t.Error("no progress was reported")
 			}
 			left, err := os.ReadDir(w.o.Dir)
 			if err != nil || len(left) != 1 || left[0].Name() != "data" {

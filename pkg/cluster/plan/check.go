@@ -46,9 +46,9 @@ func passing(invariant, format string, args ...any) error {
 //	live-data    data of a current member is never moved or deleted
 //	version      no member starts with another version than it ran; versions change one
 //	             member at a time, between neighbours that etcd can mix
-//	bootstrap    a cluster is bootstrapped only where nothing tells of an earlier one
+//	bootstrap    a cluster is bootstrapped only where nothing shows an earlier one
 //	newest       the newest backup, and the newest good one, are never deleted
-//	aged         no backup is deleted for an age that only a clock tells of
+//	aged         no backup is deleted for an age that only a clock shows
 //	aside        what a node held before its troubles began is not discarded early
 //	lease-voters the lease voters' record moves by one name at a time
 //	take-over    nobody coordinates a cluster of the existing tool before all voters' nodes

@@ -38,8 +38,8 @@ func (c checker) prepare(op *MemberPrepare) error {
 	return c.untouched(op.Token)
 }
 
-// untouched makes sure that nothing tells of an incarnation other than token. A restore
-// that never began, and never can, tells of nothing.
+// untouched makes sure that nothing shows an incarnation other than token. A restore
+// that never began, and never can, shows nothing.
 func (c checker) untouched(token cluster.Token) error {
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
 		return unsafe("bootstrap", "the store has incarnation records that cannot be read: %s", problem)

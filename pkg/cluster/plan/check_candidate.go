@@ -20,7 +20,7 @@ func (c checker) number(token cluster.Token) (number int) {
 }
 
 // mayBeNewer reports whether an incarnation that a node has data of could be a
-// later one than what runs: the store, which could tell, does not answer, and
+// later one than what runs: the store, which could show it, does not answer, and
 // nothing that it said before settles it.
 func (c checker) mayBeNewer(token cluster.Token) bool {
 	if c.obs.Store.Reachable || token == "" || token == c.obs.Token {
@@ -121,7 +121,7 @@ func began(n cluster.Node, rec cluster.Incarnation) bool {
 
 // stillServing returns the nodes that may serve clients of what ran before rec:
 // those that say so, and, if they are more than half of the lease voters of then,
-// those that say nothing, or cannot be told to end on a disk that hangs.
+// those that say nothing, or cannot be stopped on a disk that hangs.
 func (c checker) stillServing(rec cluster.Incarnation) (list []cluster.NodeName) {
 	var unheard []cluster.NodeName
 	for _, n := range c.obs.Nodes {

@@ -61,7 +61,7 @@ func (c checker) goodOfDay(at time.Time, remove []string) bool {
 }
 
 // daysOfBackups returns the time from one time until now, as far as there are good
-// backups to tell of it: it goes back from each to the next, by eight days at
+// backups to show it: it goes back from each to the next, by eight days at
 // most.
 func (c checker) daysOfBackups(since time.Time) time.Duration {
 	var times []time.Time

@@ -37,7 +37,7 @@ func (c checker) leaseVoters(op *LeaseVotersWrite) error {
 }
 
 // recoverLeaseVoters holds the recovery to the argument for it: etcd has a quorum,
-// which tells these voters; of each known node it is certain that it answers or
+// which lists these voters; of each known node it is certain that it answers or
 // that it is gone; and what answers could never grant on the old record.
 func (c checker) recoverLeaseVoters(op *LeaseVotersRecover) error {
 	voters, healthy := c.count(0)
@@ -83,21 +83,21 @@ func (c checker) recoverLeaseVoters(op *LeaseVotersRecover) error {
 	return nil
 }
 
-// highestTerm returns the highest term that nodes tell of and that can be reached,
+// highestTerm returns the highest term that nodes report and that can be reached,
 // by way of the terms of others, from the lowest one.
 func (c checker) highestTerm() cluster.Term {
 	var high cluster.Term
-	told := map[cluster.Term]bool{}
+	reported := map[cluster.Term]bool{}
 	for _, n := range c.obs.Nodes {
 		for _, t := range []cluster.Term{n.Lease.Term, n.LeaseVoters.Term} {
-			if told[t] = true; t > 0 && (high == 0 || t < high) {
+			if reported[t] = true; t > 0 && (high == 0 || t < high) {
 				high = t
 			}
 		}
 	}
 	for before := cluster.Term(0); before != high; {
 		before = high
-		for t := range told {
+		for t := range reported {
 			if lease.InReach(before, t) {
 				high = max(high, t)
 			}

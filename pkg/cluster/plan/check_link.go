@@ -4,7 +4,7 @@ import "github.com/etcdadm/etcdadm/pkg/cluster"
 
 // together returns how many of the reliable voters, without the member of that id
 // and with extra as one more, a leader among them reaches at most. Two members
-// are apart where each that tells of the other could not reach it, and one does.
+// are apart where each that reports on the other could not reach it, and one does.
 func (c checker) together(without cluster.MemberID, extra *cluster.Member) int {
 	var list []cluster.Member
 	for _, m := range c.obs.Members {
@@ -26,19 +26,19 @@ func (c checker) together(without cluster.MemberID, extra *cluster.Member) int {
 }
 
 func (c checker) apart(a, b cluster.Member) bool {
-	told, failed := 0, 0
+	reported, failed := 0, 0
 	for _, n := range c.obs.Nodes {
 		if !n.Reachable {
 			continue
 		}
 		for _, link := range n.Links {
 			if n.Name == a.Name && link.Member == b.ID || n.Name == b.Name && link.Member == a.ID {
-				told++
+				reported++
 				if link.Why != "" {
 					failed++
 				}
 			}
 		}
 	}
-	return told > 0 && failed == told
+	return reported > 0 && failed == reported
 }

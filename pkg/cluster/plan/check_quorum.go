@@ -22,7 +22,7 @@ func (c checker) count(without cluster.MemberID) (voters, healthy int) {
 }
 
 // reliable reports whether m can be counted on to commit what comes next: it has
-// served in this observation, the disk that its node tells of takes writes, and its
+// served in this observation, the disk that its node reports takes writes, and its
 // data is that of the others.
 func (c checker) reliable(m cluster.Member) bool {
 	switch m.Condition {
@@ -68,7 +68,7 @@ func idle(m cluster.Member, n cluster.Node) bool {
 	switch m.Condition {
 	case cluster.Down, cluster.Unstarted, cluster.Corrupt:
 		return true
-	case "": // the source does not tell
+	case "": // the source does not say
 		return !m.Healthy
 	}
 	return n.Reachable && n.Process.State != cluster.ProcessRunning

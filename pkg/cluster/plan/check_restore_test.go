@@ -16,10 +16,10 @@ const gap = 1_000_000_000
 // revisions are all that a revision is known from, and what a hold says of one that leaves
 // no room above.
 var revisions = []struct {
-	name string
-	own  bool // it is what members themselves have reported
-	tell func(o *cluster.Observation, r cluster.Revision)
-	hold string
+	name   string
+	own    bool // it is what members themselves have reported
+	report func(o *cluster.Observation, r cluster.Revision)
+	hold   string
 }{
 	{"the members", true, func(o *cluster.Observation, r cluster.Revision) { o.Revision = r },
 		"the members report revision %d"},
@@ -50,7 +50,7 @@ func restoring(t *testing.T) *stage {
 }
 
 // TestARestoreBeginsAboveEachRevision: Check refuses to begin at a revision that was seen,
-// and above the highest at which a cluster may begin, whoever tells of it. The rule begins
+// and above the highest at which a cluster may begin, whoever reports it. The rule begins
 // above it, or says who leaves no room, and does not propose what Check refuses.
 func TestARestoreBeginsAboveEachRevision(t *testing.T) {
 	for _, from := range revisions {
@@ -59,7 +59,7 @@ func TestARestoreBeginsAboveEachRevision(t *testing.T) {
 			cluster.MaxMark,
 		} {
 			s := restoring(t)
-			from.tell(&s.obs, seen)
+			from.report(&s.obs, seen)
 			top := cluster.MaxLeap
 			if from.own && seen > cluster.MaxLeap/2 {
 				top = cluster.MaxBegin

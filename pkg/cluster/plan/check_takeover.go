@@ -49,7 +49,7 @@ func (c checker) adopt(op *LeaseVotersAdopt) error {
 			Want: "a record of " + join(op.Names), Got: "one of " + join(cluster.InitialMemberNames(rec.Voters)),
 		}
 	case c.obs.Store.Created.Equal(cluster.MarkerUnknown):
-		return unsafe("take-over", "nobody can tell whether the store has the marker of the cluster")
+		return unsafe("take-over", "it is unknown whether the store has the marker of the cluster")
 	case !rec.At.After(c.obs.Store.Created):
 		return unsafe("take-over", "a coordinator has been at work since the record was written")
 	case !slices.Contains(op.Names, op.Node):
@@ -60,7 +60,7 @@ func (c checker) adopt(op *LeaseVotersAdopt) error {
 	})
 }
 
-// agreed makes sure that all nodes answer, that these are the voters as the quorum tells
+// agreed makes sure that all nodes answer, that these are the voters as the quorum reports
 // them, each on the node with its data, and that no node knows of other lease voters. begun
 // says which record a node may have already, nil for none.
 func (c checker) agreed(token cluster.Token, names []cluster.NodeName, begun func(cluster.LeaseVoters) bool) error {

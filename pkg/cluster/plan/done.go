@@ -7,7 +7,7 @@ import (
 )
 
 // Done reports whether obs shows that op has nothing left to do. It is false
-// where obs cannot tell.
+// where obs does not show it.
 func Done(obs cluster.Observation, op Operation) bool {
 	l := newView(cluster.Spec{}, obs)
 	switch op := op.(type) {

@@ -30,10 +30,10 @@ import (
 //	lease-voters a,b,c on=a,b       the newest lease voters' record, and who has it on disk
 //	request r1 kind=pause by=eve, request r2 kind=restore backup=2h members=1 lost=b,c
 //	source r2 version=3.5.1 revision=900 problem=words-of-it (one is made for each restore)
-//	revision 1000               the highest that members tell of; mark 1000: the store's mark
+//	revision 1000               the highest that members report; mark 1000: the store's mark
 //	observer a since=10m        who observes, and for how long it has
 //	later 10m                   time passes
-//	cluster-version 3.5.0       the highest that members tell of
+//	cluster-version 3.5.0       the highest that members report
 //	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
 //	failed LINE, backing-up LINE
 //

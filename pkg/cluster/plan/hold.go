@@ -104,7 +104,7 @@ var reasonDocs = []ReasonDoc{
 			"etcd-manager-ctl --backup-store=STORE delete-command BACKUP. Bring back nodes that the text names; remove " +
 			"those that are gone for good: etcd-manager-ctl --backup-store=STORE forget-node NAME."},
 	{ClusterName,
-		"Daemons answer, but they belong to a cluster of another name than the requested one, and tell nothing but " +
+		"Daemons answer, but they belong to a cluster of another name than the requested one, and report nothing but " +
 			"that. The state of their cluster is unknown.",
 		"Use the name in the text as --cluster-name. If a daemon has the wrong name or the wrong --seeds, start it " +
 			"with the right ones."},
@@ -145,7 +145,7 @@ var reasonDocs = []ReasonDoc{
 	{RecordInvalid,
 		"An incarnation record in the store (control/incarnations/) cannot be read. The cluster is maintained and " +
 			"backed up, but no record is written and no initial member is started. Or a restore waits: the store's " +
-			"control/revision cannot be read, or it, a backup or a record tells of a revision so high that a cluster " +
+			"control/revision cannot be read, or it, a backup or a record reports a revision so high that a cluster " +
 			"restored above it could not be backed up or restored again.",
 		"The text names the record, and what to do. Run a release that can read it, or fix it, or delete it if it " +
 			"belongs to no incarnation that ever existed. control/revision may be deleted: it is written again from what " +
@@ -275,7 +275,7 @@ var reasonDocs = []ReasonDoc{
 		"Open the peer port of the second machine in the text for the first one: a firewall, a security group, a " +
 			"route. The text has the error of the last try; it is tried again every few seconds."},
 	{AccessDenied,
-		"etcd runs with authentication enabled and denies access to the daemon, which cannot tell the state of its " +
+		"etcd runs with authentication enabled and denies access to the daemon, which cannot determine the state of its " +
 			"member, nor take backups there; or it will once authentication is enabled, since etcd already has the user " +
 			"root. The cluster itself may be healthy: nothing is restored or replaced.",
 		"Give the daemons' certificates the role root, by their common names: etcdctl --user=root user add " +
@@ -328,8 +328,8 @@ var reasonDocs = []ReasonDoc{
 		"Exchange the image on the machines in the text. Where the existing etcd-manager is gone everywhere, wait: about a " +
 			"minute and a quarter, with the default of --discovery-poll-interval."},
 	{ExistingDaemon,
-		"A daemon of the existing etcd-manager has called a node lately, or answers at an address that discovery tells " +
-			"of. It may change members, so this one does not; nor does it begin a restore, or change the etcd version. " +
+		"A daemon of the existing etcd-manager has called a node lately, or answers at an address that discovery reports. " +
+			"It may change members, so this one does not; nor does it begin a restore, or change the etcd version. " +
 			"Backups go on: where nobody coordinates yet and the existing one takes none, a node takes them of its member.",
 		"Exchange the image on the machines in the text, or stop the daemon there. One that was stopped counts for a " +
 			"minute and a quarter more, with the default of --discovery-poll-interval. The text says which node heard it: " +

@@ -255,7 +255,7 @@ type DataSetAside struct {
 type DataDiscard struct {
 	Node cluster.NodeName `flag:"node" doc:"node that keeps the data"`
 	Name string           `flag:"name" doc:"name of the set-aside directory"`
-	// ExpectAt tells a directory from a later one of the same name.
+	// ExpectAt distinguishes a directory from a later one of the same name.
 	ExpectAt Moment `flag:"expect-at" doc:"time at which it was set aside"`
 }
 

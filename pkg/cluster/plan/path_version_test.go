@@ -53,7 +53,7 @@ func TestUpgradePath(t *testing.T) {
 	}
 }
 
-// Who goes on from a patch that etcd advises against is told of it, and of what was looked
+// Who goes on from a patch that etcd advises against is warned, and reads what was looked
 // for instead.
 func TestBelowFloor(t *testing.T) {
 	const all = " versions=3.5.21,3.5.35,3.6.0,3.6.16,3.7.3"

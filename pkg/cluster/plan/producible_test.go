@@ -10,7 +10,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 )
 
-// producible makes sure that a story tells of a world that can be seen: it makes
+// producible makes sure that a story describes a world that can be seen: it makes
 // the raw answers that nodes would give in it, has observe merge them, and
 // compares what is settled there (which incarnation is the present one, who its
 // members are and how they do, who leads, and the lease voters' record) with the
@@ -97,7 +97,7 @@ func nodeNamed(obs cluster.Observation, name cluster.NodeName) *cluster.Node {
 
 // rawAnswers are the answers of all nodes. A member that is healthy, and every
 // member that runs while there is a leader, reports it; members of other
-// incarnations report what they are as far as their nodes tell.
+// incarnations report what they are as far as their nodes report.
 func rawAnswers(obs cluster.Observation) []observe.Heard {
 	var list []observe.Heard
 	for _, n := range obs.Nodes {
@@ -149,7 +149,7 @@ func rawReport(obs cluster.Observation, n cluster.Node) *cluster.Report {
 		r.Read, r.Leader = rawRead(obs, m)
 		r.Learner, r.Applied, r.Committed, r.Members, r.Alarms = m.Learner, m.Applied, m.Applied, obs.Members, m.Alarms
 		if r.Learner {
-			r.Members = nil // etcd refuses to tell
+			r.Members = nil // etcd refuses to report
 		}
 		return r
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // What a machine has set aside may be all the room that it lacks.
-func TestLackOfRoomTellsOfDataThatWasSetAside(t *testing.T) {
+func TestLackOfRoomReportsOfDataThatWasSetAside(t *testing.T) {
 	l := &view{obs: cluster.Observation{Members: []cluster.Member{{DBSize: 70 << 20}}}}
 	aside := []cluster.SetAside{{Bytes: 200 << 20}, {Bytes: 58 << 20}}
 	n := &cluster.Node{Name: "c", FreeBytes: 192 << 20, SetAside: aside}

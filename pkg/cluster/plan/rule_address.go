@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// ruleAddress tells of members that the others look for where their nodes do not
+// ruleAddress reports members that the others look for where their nodes do not
 // serve them: the machine has another address than when the member was added.
 // The connections that the member itself makes may hide that for a while.
 func ruleAddress(l *view) (Operation, verdict) {

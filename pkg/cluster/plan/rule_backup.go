@@ -33,7 +33,7 @@ func ruleClock(l *view) (Operation, verdict) {
 }
 
 // ruleGone says that the store holds nothing as new as it did. What is signed
-// can be old all the same, and a rolled-back store tells of no newer one.
+// can be old all the same, and a rolled-back store has no newer one.
 func ruleGone(l *view) (Operation, verdict) {
 	seen, err := retention.ParseName(l.obs.Store.NewestSeen)
 	if err != nil || !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || l.obs.Store.BackupsProblem != "" {
@@ -58,7 +58,7 @@ func ruleGone(l *view) (Operation, verdict) {
 }
 
 // ruleUncounted says that there are backups and none counts, which a list of
-// backups that is empty does not tell.
+// backups that is empty does not show it.
 func ruleUncounted(l *view) (Operation, verdict) {
 	s := l.obs.Store
 	if !s.Reachable || !s.BackupsKnown || s.BackupsProblem != "" || len(s.Backups) > 0 || len(s.Uncounted) == 0 {

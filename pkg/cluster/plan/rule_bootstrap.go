@@ -48,7 +48,7 @@ func (l *view) finishBootstrap(rec cluster.Incarnation) (op Operation, waiting b
 	nodes := l.notStarted(rec)
 	for _, n := range nodes {
 		// The promise was given to a candidate bootstrap that lost. It proves as
-		// well as the right one that the node has never voted, if it tells that the right
+		// well as the right one that the node has never voted, if it reports that the right
 		// one was given before: a node that has lost its disk may have promised anything
 		// since. That of a restore proves nothing of the kind: the node was a member of
 		// what the restore ended.
@@ -92,7 +92,7 @@ func (l *view) notStarted(rec cluster.Incarnation) []*cluster.Node {
 
 // stillInitialMember reports whether nothing says that n lost its place while it was
 // away: an initial member that did not come in time is replaced like any other voter.
-// As soon as the cluster has had a majority only a member list can tell; one
+// As soon as the cluster has had a majority only a member list can show it; one
 // that comes from a member without a leader may be old, so the lease voters have
 // to agree.
 func (l *view) stillInitialMember(n *cluster.Node, rec cluster.Incarnation) bool {
@@ -123,7 +123,7 @@ func (l *view) found() Operation {
 	if ev := l.evidence(); len(ev) > 0 {
 		if waiting := l.unknown(); len(waiting) > 0 && len(waiting) == len(l.obs.Nodes) {
 			// A person's command may ask from a wrong place, or with a wrong port: whether
-			// anything is lost, only a machine can tell.
+			// anything is lost, only a machine can know.
 			l.hold(WaitingForNodes, "no node answered (%s), but there is a cluster: %s", names(waiting), ev[0])
 			return nil
 		}

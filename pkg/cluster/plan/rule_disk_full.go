@@ -32,7 +32,7 @@ func full(n *cluster.Node) bool {
 	return n.FreeBytes < logFile || says(n.Process.LastExit) || slices.ContainsFunc(n.Process.LastLines, says)
 }
 
-// holdShort tells of a disk on which etcd will end.
+// holdShort reports a disk on which etcd will end.
 func (l *view) holdShort(n *cluster.Node) {
 	l.hold(DiskFull, "%s (%s): its disk has %d MiB free, and etcd ends if it cannot allocate its next log file (%d MiB, "+
 		"plus a reserve of %d MiB); "+
@@ -40,7 +40,7 @@ func (l *view) holdShort(n *cluster.Node) {
 		(logRoom-logFile)>>20)
 }
 
-// holdFull tells of a disk on which etcd has ended.
+// holdFull reports a disk on which etcd has ended.
 func (l *view) holdFull(n *cluster.Node) {
 	l.hold(DiskFull, "%s (%s): etcd crashes, and its disk has %d bytes free of the %d that a log file takes; "+
 		"make room there, "+

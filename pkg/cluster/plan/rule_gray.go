@@ -54,7 +54,7 @@ func (l *view) gray() bool {
 	return true
 }
 
-// holdGray tells, beside what is wrong with each, that no majority serves. It
+// holdGray reports, beside what is wrong with each, that no majority serves. It
 // says nothing where enough of those that give no report may serve all the same:
 // what keeps only the daemon out says nothing of the cluster.
 func (l *view) holdGray(nodes map[cluster.NodeName]bool) {

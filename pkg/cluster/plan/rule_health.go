@@ -8,7 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// ruleHealth tells of members that are neither well nor gone, and has one that
+// ruleHealth reports members that are neither well nor gone, and has one that
 // is well lead instead of one that is not. What is hung or stuck for good is
 // taken out by [ruleReplace].
 func ruleHealth(l *view) (Operation, verdict) {
@@ -81,7 +81,7 @@ func (l *view) diskTrouble(n *cluster.Node) string {
 		"spare node to take its place", n.Name, n.Address, n.Storage)
 }
 
-// unreported tells why etcds that run gave their daemons no report.
+// unreported reports why etcds that run gave their daemons no report.
 func (l *view) unreported() {
 	for i := range l.obs.Nodes {
 		n := &l.obs.Nodes[i]

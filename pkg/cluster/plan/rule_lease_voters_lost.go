@@ -25,7 +25,7 @@ import (
 // those that have lost their record, they are no majority. From the adoption on a
 // node grants on no older record, and the new one needs a majority of the
 // voters: a second recovery shares a node with it. That these are the voters is
-// what etcd's quorum tells each node that adopts.
+// what etcd's quorum reports to each node that adopts.
 func ruleLeaseVotersLost(l *view) (Operation, verdict) {
 	r := l.request(cluster.RequestLeaseVoters)
 	if l.obs.Leader == 0 || len(l.voters) == 0 || l.healthy < cluster.Quorum(len(l.voters)) {

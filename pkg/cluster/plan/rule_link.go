@@ -33,7 +33,7 @@ func UnlinkedVoters(obs cluster.Observation) []Unlinked {
 	return list
 }
 
-// unlinked tells of them.
+// unlinked reports them.
 func (l *view) unlinked() {
 	l.eachUnlinked(func(from, to cluster.Member, link cluster.Link) {
 		l.hold(PeerUnreachable, "%s does not reach the peer port of %s: %s, for %s", l.called(from), l.called(to),
@@ -41,7 +41,7 @@ func (l *view) unlinked() {
 	})
 }
 
-func (l *view) eachUnlinked(tell func(from, to cluster.Member, link cluster.Link)) {
+func (l *view) eachUnlinked(report func(from, to cluster.Member, link cluster.Link)) {
 	for _, from := range l.voters {
 		n := l.nodeOf(from)
 		if n == nil || !n.Reachable || !l.runs(from) {
@@ -49,7 +49,7 @@ func (l *view) eachUnlinked(tell func(from, to cluster.Member, link cluster.Link
 		}
 		for _, to := range l.voters {
 			if link, ok := n.Link(to.ID); ok && link.Broken() && link.Down >= linkGrace && l.runs(to) {
-				tell(from, to, link)
+				report(from, to, link)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (l *view) linked(m cluster.Member) bool {
 	return true
 }
 
-// link returns how the node of one member reaches another, nil where it does not tell.
+// link returns how the node of one member reaches another, nil where it does not report.
 func (l *view) link(from, to cluster.Member) *cluster.Link {
 	n := l.nodeOf(from)
 	if n == nil || !n.Reachable {
@@ -141,8 +141,8 @@ func (l *view) gathered(m cluster.Member, counts func(cluster.Member) bool) (mos
 	return most, broken
 }
 
-// apart returns the link by which two members cannot talk: neither that tells of the
-// other reaches its peer port. It is nil where they can, or where neither tells.
+// apart returns the link by which two members cannot talk: neither that reports the
+// other reaches its peer port. It is nil where they can, or where neither reports.
 func (l *view) apart(a, b cluster.Member) (broken *cluster.Link) {
 	for _, link := range []*cluster.Link{l.link(a, b), l.link(b, a)} {
 		switch {

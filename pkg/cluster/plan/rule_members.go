@@ -81,7 +81,7 @@ func ruleDiffers(l *view) (Operation, verdict) {
 }
 
 // restoredAbsent holds where the newest incarnation began with restored data that
-// no node which answers has, so that only those that do not answer can tell
+// no node which answers has, so that only those that do not answer can know
 // whether it ever began.
 func (l *view) restoredAbsent() bool {
 	rec := l.restored()
@@ -216,7 +216,7 @@ func ruleEvicted(l *view) (Operation, verdict) {
 }
 
 // beganAbove reports whether what n has is of a later incarnation than what runs,
-// though no record tells of it: its mark is as far above all that was seen here as a
+// though no record shows it: its mark is as far above all that was seen here as a
 // restore begins above what was there before.
 func (l *view) beganAbove(n *cluster.Node) bool {
 	token := l.tokenOn(n)

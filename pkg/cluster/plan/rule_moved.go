@@ -15,7 +15,7 @@ import (
 // connections that it makes itself.
 func ruleMoved(l *view) (Operation, verdict) {
 	if !l.allHealthy() {
-		return nil, goOn // ruleAddress tells what differs
+		return nil, goOn // ruleAddress reports what differs
 	}
 	for _, m := range l.obs.Members {
 		n := l.nodeOf(m)
@@ -47,7 +47,7 @@ func (l *view) allHealthy() bool {
 	return l.obs.Leader != 0 && !slices.ContainsFunc(l.obs.Members, unfit)
 }
 
-// inPlace reports whether n runs m and tells so.
+// inPlace reports whether n runs m and reports it.
 func (l *view) inPlace(n *cluster.Node, m cluster.Member) bool {
 	return m.Name != "" && n.Reachable && n.Conflict == "" && n.Assigned != nil && !n.Assigned.Stopped &&
 		n.Process.State == cluster.ProcessRunning && l.runsMember(n, m)

@@ -6,7 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// ruleName tells of daemons that belong to a cluster of another name. Where no
+// ruleName reports daemons that belong to a cluster of another name. Where no
 // other daemon answers, nothing is known of this cluster, and least of all that
 // it is lost.
 func ruleName(l *view) (Operation, verdict) {

@@ -85,7 +85,7 @@ func (l *view) opened() bool {
 }
 
 // mayBeSealed holds, and reports true, where n may have been closed for a restore that is
-// decided, or will be, and of which this observation does not tell: what clients write would
+// decided, or will be, and which this observation does not show: what clients write would
 // be lost in it.
 func (l *view) mayBeSealed(n *cluster.Node) bool {
 	for _, o := range l.obs.Nodes {

@@ -119,7 +119,7 @@ func (l *view) changeOver(rec cluster.Incarnation) Operation {
 			// It came too late: what it staged must not be taken for a place.
 			ranks[2] = append(ranks[2], &RestoreDiscard{Node: n.Name, Token: rec.Token})
 		case staged && !n.Staged.Ready:
-			// All were ready when the record was written: it has lost that, and was told again
+			// All were ready when the record was written: it has lost that, and was reported again
 			// by who could not see the record.
 			l.hold(Restoring, "%s", progress(n))
 		case !staged:

@@ -6,7 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// A seenToken is a revision that something tells of, and what to do if it leaves no room
+// A seenToken is a revision that something shows, and what to do if it leaves no room
 // above it.
 type seenToken struct {
 	revision cluster.Revision
@@ -14,7 +14,7 @@ type seenToken struct {
 }
 
 // roomAbove reports whether a restored cluster can begin above all that was seen and
-// still be backed up and restored afterwards. If not it holds for each that tells of
+// still be backed up and restored afterwards. If not it holds for each that shows it
 // more: one of them may be damage, or somebody else's.
 func (l *view) roomAbove() bool {
 	room, top := true, l.highestBegin()
@@ -28,7 +28,7 @@ func (l *view) roomAbove() bool {
 }
 
 // highestBegin returns the highest revision that a restored cluster may begin with: what
-// only the store tells of may be anybody's, and must leave room for later restores.
+// only the store shows may be anybody's, and must leave room for later restores.
 func (l *view) highestBegin() cluster.Revision {
 	own := l.obs.Revision
 	for _, n := range l.obs.Nodes {

@@ -54,7 +54,7 @@ func (l *view) recordAgain() Operation {
 }
 
 // firstRecord returns the first record of an incarnation that has one. A later one does
-// not tell when it began.
+// not report when it began.
 func (l *view) firstRecord(token cluster.Token) cluster.Incarnation {
 	i := slices.IndexFunc(l.obs.Store.Incarnations, func(i cluster.Incarnation) bool { return i.Token == token })
 	return l.obs.Store.Incarnations[i]

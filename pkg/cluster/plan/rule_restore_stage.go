@@ -23,7 +23,7 @@ func (l *view) lastBackup(r cluster.Request) (op Operation, ok bool) {
 }
 
 // backupSince returns a backup that was begun after a request, nil for none.
-// Names tell seconds: one of the same second may be older.
+// Names show seconds: one of the same second may be older.
 func (l *view) backupSince(r cluster.Request) *cluster.Backup {
 	if b := l.newest(); b != nil && b.At.After(r.At) {
 		return b

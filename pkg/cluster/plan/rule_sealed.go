@@ -122,7 +122,7 @@ func (l *view) rollsFirst(r cluster.Request) bool {
 
 // shrinksFirst reports whether voters that the spec does not want are removed before clients
 // are kept away from the others. One of them may be closed for that already, and does not
-// tell that the sealing has begun. Where it has, all are closed, and those that the spec
+// show that the sealing has begun. Where it has, all are closed, and those that the spec
 // wants restore.
 func (l *view) shrinksFirst() bool {
 	return len(l.voters) > l.spec.MemberCount && !l.sealBegun()

@@ -16,7 +16,7 @@ import (
 //
 // The voters become the lease voters. Nodes that began with different lists might be
 // two majorities, and the files differ. So one incarnation record decides, created in
-// the store only if there is none, from the member list as the quorum tells it; and
+// the store only if there is none, from the member list as the quorum reports it; and
 // each voter's node begins with the names in that record. It is not written, and no
 // node adopts it, before all that could contradict it is there: each voter's node and
 // each other known node answers, none of the voters' nodes has a record of its own, and
@@ -151,7 +151,7 @@ func (l *view) readyToTakeOver(rec *cluster.Incarnation) bool {
 	case l.obs.Store.RecordsProblem != "":
 		l.hold(RecordInvalid, "%s", l.obs.Store.RecordsProblem)
 	case rec == nil && l.obs.Store.Created.Equal(cluster.MarkerUnknown):
-		l.hold(RecordInvalid, "nobody can tell whether the store has the marker etcd-cluster-created: it has too many "+
+		l.hold(RecordInvalid, "it is unknown whether the store has the marker etcd-cluster-created: it has too many "+
 			"objects in its directory control; delete those that are not of the cluster")
 	}
 	l.holdExisting("the cluster is taken over when it is gone")

@@ -328,7 +328,7 @@ func (w *world) changeVersion(op *MemberChangeVersion) {
 			m.Version = op.To
 		}
 		if m.Name == op.Node && !op.To.AtLeast(3, 6) {
-			m.Storage = etcdversion.Version{} // it does not tell
+			m.Storage = etcdversion.Version{} // it does not say
 		}
 		h := w.node(m.Name)
 		finished = finished && h.Assigned != nil && minorOf(h.Assigned.Version) == w.Downgrade

@@ -53,7 +53,7 @@ func (l *view) seesTheEnd(members []Runner, next etcdversion.Version) bool {
 	return len(l.holds) == before
 }
 
-// stepBegun reports whether members are between two minor versions, or etcd has been told
+// stepBegun reports whether members are between two minor versions, or etcd has been given
 // that they will be.
 func (l *view) stepBegun(members []Runner) bool {
 	return !l.obs.Downgrade.IsZero() || slices.ContainsFunc(members, func(m Runner) bool {

@@ -13,11 +13,11 @@ import (
 // A Runner is a member with its version.
 type Runner struct {
 	Name cluster.NodeName
-	// Assigned is the version that its node is told to run, Real what its process
+	// Assigned is the version that its node is ordered to run, Real what its process
 	// says that it is: directories may hold a later patch than their names say. Real
 	// is zero where that is not known.
 	Assigned, Real etcdversion.Version
-	// Storage is the version of its storage format, zero where it does not tell.
+	// Storage is the version of its storage format, zero where it does not report.
 	Storage etcdversion.Version
 	// Hazards is what its node knows of its data.
 	Hazards []cluster.Hazard

@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// TestStories runs testdata/*.txt. Each file tells one story. The commands:
+// TestStories runs testdata/*.txt. Each file has one story. The commands:
 //
 //	spec members=3 version=3.6.16 grace=10m ...
 //	observe   the facts of a world (see stage); prints nothing

@@ -12,7 +12,7 @@ import (
 // many lease voters to be gone for good that no majority of them can ever grant a
 // lease again. In the latter case the create-only-if-absent of the record
 // decides between two daemons, as it does when a cluster is bootstrapped; and each
-// node holds the recovery of the lease voters to what etcd's quorum tells it. So it does
+// node holds the recovery of the lease voters to what etcd's quorum reports to it. So it does
 // with a cluster that is taken over from the existing etcd-manager, in which nobody could
 // hold a lease yet; such a one each daemon backs up by itself.
 func Unfenced(obs cluster.Observation, op Operation) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// TestUnfenced tells when a step may be done by a daemon that does not hold the lease: one
+// TestUnfenced shows when a step may be done by a daemon that does not hold the lease: one
 // of a restore only where an operator has declared so many lease voters to be gone that
 // nobody can, and nothing contradicts it; a backup where nobody can hold one yet.
 func TestUnfenced(t *testing.T) {

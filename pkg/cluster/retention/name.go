@@ -43,7 +43,7 @@ func IsData(file string) (is, encrypted bool) {
 const maxSequence = 999999
 
 // Name returns the name of a backup taken at a time, such as
-// 2026-11-20T10:39:37Z-000001. The sequence number tells backups of the same
+// 2026-11-20T10:39:37Z-000001. The sequence number distinguishes backups of the same
 // second apart; it is written with six digits and starts again from zero after
 // 999999. A negative one is written as zero.
 func Name(at time.Time, sequence int) string {

@@ -26,7 +26,7 @@ type Policy struct {
 	MaxCount int
 	MaxBytes int64
 	// ByClock has ages be what the clock says, however few backups there are to
-	// tell of the time. A person may know that the clock is right.
+	// show the time. A person may know that the clock is right.
 	ByClock bool
 }
 

@@ -17,7 +17,7 @@ const (
 	dailyGap  = 8
 )
 
-// served tells how far back a time lies in days on which backups were taken,
+// served returns how far back a time lies in days on which backups were taken,
 // and not in those of a clock. It is made of days, of which thinning out leaves
 // each one a good backup: so what it says does not change by deleting.
 type served struct {

@@ -17,7 +17,7 @@ type outcome struct {
 
 // actAll lets each daemon act that has the lease, or should try for it, one after the
 // other: who comes later knows what its node has granted meanwhile. Who does neither
-// forgets what it has seen. It returns the outcome that tells most: what was done,
+// forgets what it has seen. It returns the outcome that says most: what was done,
 // or else what a coordinator says.
 func (w *world) actAll() outcome {
 	w.holders() // there is one at most
@@ -30,8 +30,8 @@ func (w *world) actAll() outcome {
 			n.memory = nil
 			continue
 		}
-		if t := w.act(n); t.tells() > most {
-			best, most = t, t.tells()
+		if t := w.act(n); t.reports() > most {
+			best, most = t, t.reports()
 		}
 	}
 	if w.quiet && !slices.ContainsFunc(w.nodes, (*node).usable) { // every node is gone forever
@@ -45,7 +45,7 @@ func (o outcome) led() bool {
 	return !slices.ContainsFunc(o.holds, func(h plan.Hold) bool { return h.Reason == plan.NoCoordinator })
 }
 
-func (o outcome) tells() int {
+func (o outcome) reports() int {
 	switch {
 	case o.acted && !upkeep(o.op):
 		return 4
@@ -81,7 +81,7 @@ func (w *world) campaigns(n *node) bool {
 }
 
 // waitsForHung reports whether nobody asks for the lease because the lowest node that
-// lives has a disk that hangs. Before there are lease voters, nothing tells the others so,
+// lives has a disk that hangs. Before there are lease voters, nothing shows that to the others,
 // and there is no vote since which they wait.
 func (w *world) waitsForHung() bool {
 	return !slices.ContainsFunc(w.nodes, func(n *node) bool {
@@ -119,7 +119,7 @@ func (w *world) coordinator() *node {
 	return w.nodes[0]
 }
 
-// heldByAnother reports whether a lease voter tells by that another has the lease: by
+// heldByAnother reports whether a lease voter shows that another has the lease: by
 // then neither acts nor says anything.
 func (w *world) heldByAnother(by *node, obs *cluster.Observation) bool {
 	return slices.ContainsFunc(obs.LeaseVoters.Names, func(name cluster.NodeName) bool {

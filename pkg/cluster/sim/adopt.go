@@ -7,11 +7,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// adoptLeaseVoters compares what it is told with what the quorum says, with the record in
-// the store, and with what the other voters tell.
+// adoptLeaseVoters compares what it receives with what the quorum says, with the record in
+// the store, and with what the other voters report.
 func (w *world) adoptLeaseVoters(n *node, op *plan.LeaseVotersAdopt) error {
 	g := w.group(op.Token)
-	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || !w.tells(g, n) || w.unreadable(n) {
+	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || !w.reports(g, n) || w.unreadable(n) {
 		return errUnreachable
 	}
 	var voters []cluster.NodeName

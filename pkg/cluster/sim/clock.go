@@ -22,10 +22,10 @@ var clockKinds = []FaultKind{ClockJumps, Freezes, Freezes}
 type clock struct {
 	ahead time.Duration // of the one on the wall
 	// rate is by how many parts in a thousand the monotonic one is fast, since a
-	// moment in which it told something.
-	rate  int
-	since time.Time
-	told  time.Time
+	// moment in which it reported something.
+	rate     int
+	since    time.Time
+	reported time.Time
 	// frozen is since when the machine stands still, zero for not at all; frozenTo
 	// the step up to which, and stops whether its monotonic clock does so too.
 	frozen   time.Time
@@ -40,17 +40,17 @@ type clock struct {
 // what [lease.Margin] is good for.
 const maxRate = 40
 
-// wall is what n's clock on the wall tells.
+// wall is what n's clock on the wall shows.
 func (n *node) wall(now time.Time) time.Time { return now.Add(n.clock.ahead) }
 
-// mono is what n's monotonic clock tells.
+// mono is what n's monotonic clock shows.
 func (n *node) mono(now time.Time) time.Time {
 	c := &n.clock
 	if c.since.IsZero() {
-		c.since, c.told = now, now
+		c.since, c.reported = now, now
 	}
 	d := now.Sub(c.since)
-	return c.told.Add(d + d*time.Duration(c.rate)/1000)
+	return c.reported.Add(d + d*time.Duration(c.rate)/1000)
 }
 
 func (w *world) injectClock(n *node, f Fault) {
@@ -126,7 +126,7 @@ func (w *world) goOn(n *node) {
 	}
 	if c.stops {
 		// For the daemon no time has passed, but its clock on the wall is right again.
-		c.told = n.mono(w.now).Add(-stood - stood*time.Duration(c.rate)/1000)
+		c.reported = n.mono(w.now).Add(-stood - stood*time.Duration(c.rate)/1000)
 		c.since = w.now
 		n.shift(stood)
 	} else {
@@ -141,9 +141,9 @@ func (n *node) awake() bool { return n.up && n.clock.frozen.IsZero() }
 
 // drift gives n's monotonic clock another rate.
 func (w *world) drift(n *node) {
-	told := n.mono(w.now)
+	reported := n.mono(w.now)
 	n.clock.rate = w.dice().IntN(2*maxRate+1) - maxRate
-	n.clock.since, n.clock.told = w.now, told
+	n.clock.since, n.clock.reported = w.now, reported
 }
 
 // calmClocks sets all clocks right.

@@ -13,7 +13,7 @@ import (
 type planner func(cluster.Spec, cluster.Observation) (plan.Operation, []plan.Hold)
 
 // controls are planners that are broken on purpose. Each must be caught: by
-// Check before the effect, and, where executors do as they are told, by the
+// Check before the effect, and, where executors do as they are ordered, by the
 // world itself. A net that never catches anything proves nothing.
 var controls = []struct {
 	name string

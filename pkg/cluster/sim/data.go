@@ -110,7 +110,7 @@ func (c content) hazards() []cluster.Hazard {
 	return list
 }
 
-// shown are the versions that the daemon on n tells of.
+// shown are the versions that the daemon on n reports.
 func (n *node) shown() []etcdversion.Version {
 	if len(n.real) == 0 {
 		return n.has
@@ -121,15 +121,15 @@ func (n *node) shown() []etcdversion.Version {
 	})
 }
 
-// tellVersion adds to a report what the member on n says of versions.
-func (n *node) tellVersion(r *cluster.Report) {
+// reportVersion adds to a report what the member on n says of versions.
+func (n *node) reportVersion(r *cluster.Report) {
 	r.Version, r.Cluster = n.etcd.of, n.disk.cluster
 	if n.etcd.of.AtLeast(3, 6) {
 		r.Storage, r.Downgrade = n.disk.storage, n.disk.downgrade
 	}
 }
 
-// hazards is what the daemon on n tells of its member's data.
+// hazards is what the daemon on n reports of its member's data.
 func (w *world) hazards(n *node) []cluster.Hazard {
 	if n.assigned == nil || !n.disk.data || n.disk.token != n.assigned.Token {
 		return nil
@@ -145,19 +145,19 @@ func (w *world) hazards(n *node) []cluster.Hazard {
 	case w.step < n.blind && !w.quiet:
 		state = cluster.HazardUnknown
 	}
-	return nobodyCanTell(list, state)
+	return nobodyCanReport(list, state)
 }
 
-func nobodyCanTell(list []cluster.Hazard, state cluster.HazardState) []cluster.Hazard {
+func nobodyCanReport(list []cluster.Hazard, state cluster.HazardState) []cluster.Hazard {
 	for i := range list {
 		if state != "" {
-			list[i] = cluster.Hazard{Kind: list[i].Kind, State: state, What: "nobody can tell"}
+			list[i] = cluster.Hazard{Kind: list[i].Kind, State: state, What: "it is unknown"}
 		}
 	}
 	return list
 }
 
-// oldLog is what the daemon on n tells of its member's log: it checks when all members
+// oldLog is what the daemon on n reports of its member's log: it checks when all members
 // run this one's minor version.
 func (w *world) oldLog(n *node) cluster.Hazard {
 	if n.assigned == nil || minor(n.state().DataVersion()) != minor(n.assigned.Version) ||

@@ -162,7 +162,7 @@ func (w *world) reconfigure(by *node, g *group, op plan.Operation) error {
 	return nil
 }
 
-// apply tells the members that follow the leader the new member list.
+// apply sends the members that follow the leader the new member list.
 func (w *world) apply(g *group) {
 	for i := range g.members {
 		if m := &g.members[i]; w.follows(g, m) {
@@ -266,7 +266,7 @@ func (w *world) backup(n *node, op *plan.BackupTake) error {
 	if n.assigned == nil || n.process != cluster.ProcessRunning {
 		return errRefuse
 	}
-	if w.config.Sealed && !w.tells(w.group(n.disk.token), n) {
+	if w.config.Sealed && !w.reports(w.group(n.disk.token), n) {
 		return errUnreachable // it is taken behind a read through the quorum
 	}
 	at := n.wall(w.now)

@@ -19,7 +19,7 @@ type group struct {
 	base   cluster.Revision
 	leader cluster.MemberID
 	// ended says that another incarnation was restored in its place. It may run
-	// on where nobody can be told.
+	// on where nobody can reach it.
 	ended bool
 	// over is the incarnation that has ended it, forgotten that the store has gone back to
 	// before that.
@@ -32,7 +32,7 @@ type group struct {
 	// version is the cluster version, downgrade the one to which etcd lets the cluster be
 	// downgraded, zero for none.
 	version, downgrade etcdversion.Version
-	// acked is the last write that a client was told of, sealed what it was restored from by
+	// acked is the last write that a client has an answer to, sealed what it was restored from by
 	// a sealed request, from what the members had to begin with.
 	acked        uint64
 	sealed, from *snapshot

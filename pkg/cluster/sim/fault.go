@@ -222,8 +222,8 @@ func (w *world) injectStore(f Fault) {
 		w.ask(f)
 	case StoreEmptied:
 		// Not while somebody is cut off. A bootstrap that was seen to begin, and
-		// went on out of sight, is told of by the store alone. Nor while nodes
-		// change over: that a restore was decided is told of by the store alone.
+		// went on out of sight, is known from the store alone. Nor while nodes
+		// change over: that a restore was decided is known from the store alone.
 		if w.unsettled() {
 			return
 		}
@@ -231,7 +231,7 @@ func (w *world) injectStore(f Fault) {
 	}
 }
 
-// unsettled reports whether the store alone tells of something.
+// unsettled reports whether something is known from the store alone.
 func (w *world) unsettled() bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool {
 		return !n.awake() || n.side != w.nodes[0].side || w.network.calls[n.index()] != 0 || n.staged != nil ||

@@ -51,7 +51,7 @@ func (g *group) commits(m *member) bool { return g.runs(m) && !m.host.hangs() &&
 func (n *node) usable() bool { return n.awake() && !n.hangs() }
 
 // injectDisk lets a disk hang, or be slow, also one without which nobody can
-// write. Of a cluster in which nobody writes nothing tells of it for some seconds.
+// write. Of a cluster in which nobody writes nothing shows it for some seconds.
 func (w *world) injectDisk(n *node, f Fault) {
 	if f.Kind == DiskSlow {
 		n.slowDiskTo = w.step + 3*f.N

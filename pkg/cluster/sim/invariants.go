@@ -15,10 +15,10 @@ import (
 //	two-clusters   at most one incarnation has a quorum
 //	two-coordinators  at most one daemon has the lease of an incarnation
 //	fresh-disk     no voter that has run starts on an empty disk
-//	void-place      no initial member starts after its place was taken away, if a leader can tell
+//	void-place      no initial member starts after its place was taken away, if a leader can know
 //	live-data      the data of a current voter is never moved away
 //	quorum         no operation takes the quorum away
-//	bootstrap       nothing is bootstrapped while anything tells of another cluster
+//	bootstrap       nothing is bootstrapped while anything shows another cluster
 //	backup         a fresh backup covers each removal of a voter and each addition
 //	grace          no voter is replaced before its grace time
 //	newest         the newest backup is never pruned
@@ -38,7 +38,7 @@ import (
 //	unexplained    not converged and no operation implies a hold
 //	stuck          when the faults are over, it converges or holds for a true reason
 
-// checkBootstrap looks for anything that tells of another cluster.
+// checkBootstrap looks for anything that shows another cluster.
 func (w *world) checkBootstrap(op *plan.IncarnationCreate) {
 	if g := w.group(op.Token); g != nil || w.recorded(op.Token) {
 		return // a running one gets its record, or one that has a record a newer one
@@ -63,14 +63,14 @@ const observeInterval = 30 * time.Second
 
 func (w *world) checkBackup(by *node, what string) {
 	fresh := w.spec.Policy.WithDefaults().BackupFresh
-	// The planner may work from what the store said last. The backup that it told of
+	// The planner may work from what the store said last. The backup that it listed
 	// lies in that store, also where the node has been given another one since, which
 	// does not answer. A clock that is wrong is not seen to be by the node that has it.
 	for _, s := range slices.Concat(w.apart, []*store{w.shared}) {
 		for _, b := range s.backups {
-			told := s == w.store || w.unreadable(by) && by.read != nil &&
+			reported := s == w.store || w.unreadable(by) && by.read != nil &&
 				slices.ContainsFunc(by.read.Backups, func(r cluster.Backup) bool { return r.Name == b.Name })
-			if told && w.now.Sub(s.made[b.Name]) <= fresh+w.skew {
+			if reported && w.now.Sub(s.made[b.Name]) <= fresh+w.skew {
 				return
 			}
 		}
@@ -103,7 +103,7 @@ func (w *world) checkMoved(n *node) {
 }
 
 // quorate reports for each group whether it has a quorum, by what can be known: a
-// disk that has begun to hang, of which nothing tells yet, counts as well.
+// disk that has begun to hang, which nothing shows yet, counts as well.
 func (w *world) quorate() (list [4]bool) {
 	hung := map[*node]time.Time{}
 	for _, n := range w.nodes {

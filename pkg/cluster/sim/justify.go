@@ -153,20 +153,20 @@ func (w *world) justifyNotBootstrapped(usable int, says func(...plan.Reason) boo
 		}
 	case w.unrecorded():
 		if !says(plan.ClusterLost, plan.QuorumLost, plan.Restoring, plan.NoCoordinator) {
-			w.violate("stuck", "only restored data tells of a cluster, but it says %v", holds)
+			w.violate("stuck", "only restored data shows a cluster, but it says %v", holds)
 		}
 	case assigned:
 		// By the record in the store a bootstrap is under way where there is no marker.
 		begun := len(w.store.incarnations) > 0 && w.store.created.IsZero()
 		if !says(plan.QuorumLost, plan.ClusterLost, plan.Restoring) && !(begun && says(plan.Bootstrap)) {
-			w.violate("stuck", "only state files tell of a cluster, but it says %v", holds)
+			w.violate("stuck", "only state files show a cluster, but it says %v", holds)
 		}
 	case slices.ContainsFunc(w.nodes, w.cannotBegin) && says(plan.Restoring):
 	case evidence:
 		// By the record a bootstrap is under way, on nodes of which one's disk hangs.
 		hung := len(w.store.backups) == 0 && w.store.created.IsZero() && says(plan.DiskHung)
 		if !says(plan.ClusterLost, plan.NoCoordinator) && !hung {
-			w.violate("stuck", "only the store tells of a cluster, but it says %v", holds)
+			w.violate("stuck", "only the store shows a cluster, but it says %v", holds)
 		}
 	case usable < len(w.nodes):
 		if !says(plan.WaitingForNodes) {

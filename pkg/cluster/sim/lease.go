@@ -156,7 +156,7 @@ func (w *world) lead(by *node, obs *cluster.Observation) bool {
 	before := c.Known()
 	ok, used := w.campaign(by)
 	if !ok && (used || lease.Newer(c.Known(), before)) {
-		ok, _ = w.campaign(by) // a refusal has told of a newer record, or a later term
+		ok, _ = w.campaign(by) // a refusal has a newer record, or a later term
 	}
 	return ok
 }
@@ -327,11 +327,11 @@ func (w *world) writeLeaseVoters(by *node, op *plan.LeaseVotersWrite) error {
 	return nil
 }
 
-// recoverLeaseVoters compares what it is told with what the quorum says, through the
-// node's own member, with what the voters tell, and with the store.
+// recoverLeaseVoters compares what it receives with what the quorum says, through the
+// node's own member, with what the voters report, and with the store.
 func (w *world) recoverLeaseVoters(n *node, op *plan.LeaseVotersRecover) error {
 	g := w.group(op.Token)
-	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || !w.tells(g, n) {
+	if n.assigned == nil || n.assigned.Token != op.Token || g == nil || !w.reports(g, n) {
 		return errUnreachable
 	}
 	var voters []cluster.NodeName
@@ -367,11 +367,11 @@ func (w *world) recoverLeaseVoters(n *node, op *plan.LeaseVotersRecover) error {
 }
 
 // electable reports, by the world's own account, whether a majority of the lease voters
-// that obs tells of has the record.
+// that obs reports has the record.
 func (w *world) electable(by *node, obs *cluster.Observation) bool {
 	record := obs.LeaseVoters
 	if len(record.Names) == 0 {
-		return len(obs.Members) == 0 // without lease voters nobody can tell whether another acts
+		return len(obs.Members) == 0 // without lease voters it is unknown whether another acts
 	}
 	granted := 0
 	for _, name := range record.Names {

@@ -216,8 +216,8 @@ func (w *world) follows(g *group, m *member) bool {
 	return leader != nil && g.commits(leader) && w.linked(m.host, leader.host)
 }
 
-// tells reports whether the member on n follows the leader of g.
-func (w *world) tells(g *group, n *node) bool {
+// follows reports whether the member on n follows the leader of g.
+func (w *world) reports(g *group, n *node) bool {
 	m := g.memberOn(n)
 	return m != nil && w.follows(g, m)
 }

@@ -80,7 +80,7 @@ func (w *world) hear(o, n *node, i int) observe.Heard {
 	return h
 }
 
-// lease is the last coordinator's lease that n granted or was told of.
+// lease is the last coordinator's lease that n granted or learned of.
 func (n *node) lease() cluster.Lease {
 	d := n.grantor.Durable
 	l := cluster.Lease{Term: d.Term}
@@ -108,17 +108,17 @@ func (w *world) report(n *node) *cluster.Report {
 		if m != nil && w.follows(g, m) || g.leader != 0 && m != nil && n.hangs() && w.hearsOf(g, n) {
 			r.Leader, r.Committed = g.leader, g.commit
 		}
-		n.tellVersion(r)
-		if r.Learner = m != nil && m.learner; !r.Learner { // a learner does not tell
-			r.Members = told(n.disk.members)
+		n.reportVersion(r)
+		if r.Learner = m != nil && m.learner; !r.Learner { // a learner does not report
+			r.Members = reported(n.disk.members)
 		}
 		return r
 	}
 	return nil
 }
 
-// told is the member list as etcd tells it.
-func told(list []member) []cluster.Member {
+// reported is the member list as etcd reports it.
+func reported(list []member) []cluster.Member {
 	members := make([]cluster.Member, len(list))
 	for i, m := range list {
 		members[i] = cluster.Member{ID: m.id, Name: m.name, PeerURLs: m.host.urls.Peer, Learner: m.learner}

@@ -88,7 +88,7 @@ func (w *world) listed(n *node) []member {
 	})
 }
 
-// links is what the daemon on n tells of the peer ports.
+// links is what the daemon on n reports of the peer ports.
 func (w *world) links(n *node) (list []cluster.Link) {
 	if !w.config.Ports {
 		return nil

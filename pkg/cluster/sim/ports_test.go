@@ -14,7 +14,7 @@ func TestPortHistories(t *testing.T) { play(t, Config{Ports: true}) }
 // TestPortRegressions replays seeds of those histories that have broken an invariant.
 func TestPortRegressions(t *testing.T) {
 	for seed, name := range map[uint64]string{
-		39506137505584866: "nobody coordinates where all data is lost, and what is told is that",
+		39506137505584866: "nobody coordinates where all data is lost, and what is reported is that",
 		32308998217342150: "what was restored later is lost, and what runs gets a record",
 	} {
 		if _, err := Run(seed, Config{Ports: true}); err != nil {
@@ -24,7 +24,7 @@ func TestPortRegressions(t *testing.T) {
 }
 
 // TestAClosedPort makes sure that members of which one reaches the other go on, and that
-// the daemon tells; and that they are apart when neither does.
+// the daemon reports; and that they are apart when neither does.
 func TestAClosedPort(t *testing.T) {
 	w := running(t, 3, 0)
 	w.config.Ports = true
@@ -36,11 +36,11 @@ func TestAClosedPort(t *testing.T) {
 	obs := w.observe(a)
 	id := func(n *node) cluster.MemberID { return n.disk.id }
 	if link, ok := obs.Nodes[1].Link(id(c)); !ok || !link.Broken() || link.Down == 0 {
-		t.Errorf("b tells %+v of c", link)
+		t.Errorf("b reports %+v of c", link)
 	}
 	for _, pair := range [][2]*node{{c, b}, {a, b}, {b, a}} {
 		if link, ok := obs.Nodes[pair[0].index()].Link(id(pair[1])); !ok || !link.Tried || link.Broken() {
-			t.Errorf("%s tells %+v of %s", pair[0].name, link, pair[1].name)
+			t.Errorf("%s reports %+v of %s", pair[0].name, link, pair[1].name)
 		}
 	}
 	if !w.linked(b, c) {
@@ -59,7 +59,7 @@ func TestAClosedPort(t *testing.T) {
 
 // TestPortReach makes sure that the histories get to where the rules about peer ports are.
 func TestPortReach(t *testing.T) {
-	held, told, waits, unsafe := 0, 0, 0, 0
+	held, reported, waits, unsafe := 0, 0, 0, 0
 	next := func(spec cluster.Spec, obs cluster.Observation) (plan.Operation, []plan.Hold) {
 		op, holds := plan.Next(spec, obs)
 		for _, h := range holds {
@@ -70,7 +70,7 @@ func TestPortReach(t *testing.T) {
 			case containsWord(h.Text, "promoted:"):
 				held++
 			default:
-				told++
+				reported++
 			}
 		}
 		if blind, _ := plan.Next(spec, unlinked(obs)); blind != nil && plan.Check(spec, obs, blind) != nil {
@@ -83,16 +83,16 @@ func TestPortReach(t *testing.T) {
 		if _, err := Run(seed, Config{Next: next, Ports: true}); err != nil {
 			t.Fatal(err)
 		}
-		if held > 0 && told > 0 && waits > 0 && unsafe > 0 {
+		if held > 0 && reported > 0 && waits > 0 && unsafe > 0 {
 			t.Logf("all is reached after %d histories", i)
 			return
 		}
 	}
-	t.Errorf("a closed port is told %d times; %d times a learner is not promoted, and %d times something waits; %d times Check "+
-		"refuses what who sees no ports would do", told, held, waits, unsafe)
+	t.Errorf("a closed port is reported %d times; %d times a learner is not promoted, and %d times something waits; %d times Check "+
+		"refuses what who sees no ports would do", reported, held, waits, unsafe)
 }
 
-// unlinked is an observation without what it tells of peer ports.
+// unlinked is an observation without what it reports of peer ports.
 func unlinked(obs cluster.Observation) cluster.Observation {
 	obs.Nodes = append([]cluster.Node(nil), obs.Nodes...)
 	for i := range obs.Nodes {

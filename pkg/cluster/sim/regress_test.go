@@ -6,7 +6,7 @@ import (
 )
 
 // TestRegressions replays what the simulator has found, shrunk. Each was a
-// broken invariant once; the name says what it taught. Most are told as
+// broken invariant once; the name says what it taught. Most are reported as
 // stories in package plan as well.
 func TestRegressions(t *testing.T) {
 	tests := []struct {
@@ -41,7 +41,7 @@ func TestRegressions(t *testing.T) {
 				41, Partition, 3, 10,
 			},
 		}},
-		{"a member with corrupt data is not well when it was told to start", 16810535984111829, 20, []Fault{
+		{"a member with corrupt data is not well when it was ordered to start", 16810535984111829, 20, []Fault{
 			{9, OpDelayed, 3, 10}, {11, StoppedByHand, 4, 22}, {12, DataCorrupt, 7, 9}, {17, MarkerLost, 4, 5}, {
 				18, SpecChanges, 4, 3,
 			},
@@ -92,7 +92,7 @@ func TestRegressions(t *testing.T) {
 		{"the promise of a restore is not taken for one that the node never voted", 1795403906449, 21, []Fault{
 			{10, RestoreAsked, 3, 23}, {16, StoreCut, 4, 21},
 		}},
-		{"a promise that was given beside another store does not tell that the node never voted", 1795403905421, 24, []Fault{
+		{"a promise that was given beside another store does not show that the node never voted", 1795403905421, 24, []Fault{
 			{3, DiskLost, 2, 13}, {15, StoreCut, 7, 8}, {17, StoresApart, 0, 8},
 		}},
 		{"a node of which the store knows nothing may have begun by another", 1795403906250, 32, []Fault{
@@ -158,7 +158,7 @@ func TestRegressions(t *testing.T) {
 			{9, RestoreAsked, 5, 4}, {11, Partition, 7, 14}, {14, Partition, 0, 23}, {24, Rival, 6, 18}, {27, DiesBefore, 7, 1},
 			{28, StoresApart, 1, 16}, {52, OpHalf, 3, 16},
 		}},
-		{"the store that told of a backup was emptied unseen", 1795900043192, 36, []Fault{
+		{"the store that had a backup was emptied unseen", 1795900043192, 36, []Fault{
 			{15, StoreCut, 6, 21}, {19, StoreEmptied, 3, 24}, {21, StoresApart, 3, 16}, {31, NodeDown, 7, 14},
 		}},
 		{"by the record in the store a bootstrap is under way", 1795900033593, 30, []Fault{
@@ -172,7 +172,7 @@ func TestRegressions(t *testing.T) {
 		{"what is staged again is waited for", 1795900079559, 37, []Fault{
 			{23, RestoreAsked, 2, 25}, {28, StoreStale, 4, 15}, {32, StoreApart, 4, 2},
 		}},
-		{"what can never begin is told of by what is staged, until a newer record tells it", 1796000026929, 79, []Fault{
+		{"what can never begin is shown by what is staged, until a newer record shows it", 1796000026929, 79, []Fault{
 			{9, PromotedGone, 3, 21}, {26, OpHalf, 7, 15}, {31, SpecChanges, 2, 3}, {38, OpLost, 4, 19}, {40, OpHalf, 3, 4},
 			{41, NodeDown, 7, 23}, {46, RestoreAsked, 6, 17}, {51, OpLost, 5, 18}, {53, Rival, 3, 25},
 			{65, ClockJumps, 4, 25}, {67, StoresApart, 4, 2}, {71, Rival, 6, 11},

@@ -82,7 +82,7 @@ func (w *world) decideRestore(by *node, op *plan.IncarnationCreate) error {
 			w.violate("restore", "request %s is carried out twice", op.Request)
 		}
 	}
-	// Where all that told of it have gone back, too, or do not answer, nobody can know.
+	// Where all that showed it have gone back, too, or do not answer, nobody can know.
 	token := w.carried[op.Request]
 	if g := w.group(token); g != nil && token != op.Token && g.commit > 0 && w.seesDataOf(by, token, op.Request) {
 		w.violate("restore", "request %s, by which %s began, is carried out again as %s", op.Request, token, op.Token)

@@ -73,7 +73,7 @@ func (w *world) revive() {
 }
 
 // overtaken reports whether another incarnation serves, which was bootstrapped while nothing
-// told of g. It never had a majority, so nothing in it was acknowledged.
+// heard of g. It never had a majority, so nothing in it was acknowledged.
 func (w *world) overtaken(g *group) bool {
 	return w.config.RolledBack && g.commit == 0 && slices.ContainsFunc(w.groups, func(o *group) bool {
 		return o.commit > 0 && o.base == 0 && !o.ended
@@ -96,7 +96,7 @@ func (w *world) outdated(a, b *node) bool {
 }
 
 // unmeet has a group forget a member on n that loses its disk before any other has run: nobody
-// knows of what it wrote. A store that goes back to before the group's record does not tell
+// knows of what it wrote. A store that goes back to before the group's record does not have
 // that it ran.
 func (w *world) unmeet(n *node) {
 	for _, g := range w.groups {
@@ -127,7 +127,7 @@ func (w *world) changedOver(token cluster.Token) bool {
 }
 
 // seesDataOf reports whether a node that answers by has the data of an incarnation, and has
-// set data aside since a request was queued. What began on an empty disk does not tell when.
+// set data aside since a request was queued. What began on an empty disk does not show when.
 func (w *world) seesDataOf(by *node, token cluster.Token, request string) bool {
 	return slices.ContainsFunc(w.nodes, func(n *node) bool {
 		since := slices.ContainsFunc(n.setAside, func(s cluster.SetAside) bool { return s.At.After(w.queued(request)) })

@@ -35,10 +35,10 @@ func TestRollBackReach(t *testing.T) {
 		}
 		for _, n := range obs.Nodes {
 			if n.Assigned != nil && n.Disk.Token != "" && n.Disk.Token != n.Assigned.Token {
-				reached["the data is not what the state file tells of"] = true
+				reached["the data is not what the state file says"] = true
 			}
 			if n.Assigned != nil && n.Reachable && n.Disk.State == cluster.DiskEmpty {
-				reached["the state file tells of data that is not there"] = true
+				reached["the state file names data that is not there"] = true
 			}
 			if n.Process.State == cluster.ProcessCrashing && n.Disk.State == cluster.DiskData {
 				reached["a member's data is behind"] = true
@@ -60,7 +60,7 @@ func TestRollBackReach(t *testing.T) {
 	t.Errorf("only this is reached: %v", reached)
 }
 
-// rollBackControls are planners that overlook what tells of a store, or a disk, of the past.
+// rollBackControls are planners that overlook what shows a store, or a disk, of the past.
 var rollBackControls = []struct {
 	name       string
 	first      uint64
@@ -110,21 +110,21 @@ func TestRollBackRegressions(t *testing.T) {
 		1001210: "what serves is coordinated in a store that does not know it, beside a node of the past",
 		1006210: "what was asked for before it began is not carried out again",
 
-		35744181146692001: "a slow store tells of backups while it goes back",
-		688191079064672:   "what never had a majority, and of which nothing told, is overtaken",
+		35744181146692001: "a slow store lists backups while it goes back",
+		688191079064672:   "what never had a majority, and which nothing showed, is overtaken",
 		688191079066065:   "what was restored is lost, and the promise to begin with it is not",
 		688191079091857:   "a record that has gone is remembered while the store does not answer",
 		58344392395978493: "a recovery of the lease voters names nobody without a name",
 		58344392395984382: "an order to change over is under way when the store goes back",
 		52180746064469892: "who goes back to being the only lease voter asks nobody",
 		67552529312095928: "a member that ran alone, and lost its disk, is known to nobody",
-		1507448224056503:  "what cannot begin is told of by an operation that fails",
+		1507448224056503:  "what cannot begin is shown by an operation that fails",
 		1507448224055907:  "by an older copy of the store a bootstrap is under way",
 		14127964931472537: "data of what has no record keeps a node from being a spare",
 		6704521159716167:  "two nodes have changed over to what a third has staged",
 		24763430525483930: "a member that has lost its data does not go back to its promise",
 		6675750588872395:  "what was restored later gets no record over it",
-		30434270259781019: "a slow store tells of a record while it goes back",
+		30434270259781019: "a slow store lists a record while it goes back",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
 			t.Errorf("%s: %v", name, err)

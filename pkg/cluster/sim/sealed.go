@@ -12,7 +12,7 @@ import (
 )
 
 // A version that no running cluster can be changed to is reached by a restore of what runs,
-// which an operator allows: a sealed one. What clients were told of is in the backup that is
+// which an operator allows: a sealed one. What was acknowledged to clients is in the backup that is
 // restored, whatever happens on the way.
 const (
 	// RestoreAllowed is "configure-cluster --allow-restore" for [sealedTo].

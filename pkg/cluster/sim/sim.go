@@ -15,7 +15,7 @@ import (
 type Config struct {
 	// Next is the planner, [plan.Next] if nil.
 	Next func(cluster.Spec, cluster.Observation) (plan.Operation, []plan.Hold)
-	// Trusting makes executors do as they are told: neither [plan.Check] nor the
+	// Trusting makes executors do as they are ordered: neither [plan.Check] nor the
 	// state on a node's disk is asked. What is left are the invariants of the
 	// world.
 	Trusting bool
@@ -45,7 +45,7 @@ type History struct {
 	// otherwise Holds says why not.
 	Converged bool
 	Holds     []plan.Hold
-	// Log tells the story, if the run was recorded.
+	// Log is the story, if the run was recorded.
 	Log []string
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // TestASlowStore makes sure that a node reads a slow store as it was some looks ago, and
-// that what it writes there takes effect while it is told nothing.
+// that what it writes there takes effect while it gets no answer.
 func TestASlowStore(t *testing.T) {
 	w := running(t, 3, 0)
 	a, b := w.nodes[0], w.nodes[1]
@@ -37,7 +37,7 @@ func TestASlowStore(t *testing.T) {
 
 // TestWhoWritesUnderAnotherNumberIsCaught makes sure that slow stores bite. Who writes a
 // record under a number of its own each time, and not one above the newest that it reads,
-// writes what is there already, which it was not told of. Beside a quick store nobody
+// writes what is there already, which it did not know. Beside a quick store nobody
 // notices.
 func TestWhoWritesUnderAnotherNumberIsCaught(t *testing.T) {
 	for _, slow := range []bool{true, false} {

@@ -8,7 +8,7 @@ import (
 )
 
 // start starts n's member. A daemon holds the operation to what is on its own
-// disk; one that trusts does as it is told, and so does etcd.
+// disk; one that trusts does as it is ordered, and so does etcd.
 func (w *world) start(n *node, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
 	if n.disk.data && (n.disk.token != op.Token || n.assigned == nil) || n.assigned != nil &&
 		n.assigned.Token != op.Token {
@@ -96,7 +96,7 @@ func (n *node) mayBegin(op *plan.MemberStart) bool {
 }
 
 // firstData is what etcd writes when it starts on an empty disk. It starts
-// whatever it is told to: that a voter which has run before does so is the
+// whatever it is ordered to: that a voter which has run before does so is the
 // worst that can happen.
 func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 	g := w.group(op.Token)
@@ -112,7 +112,7 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 		if i < 0 {
 			return disk{}, false
 		}
-		// It does no harm, since nobody lets it vote. But a leader could have told.
+		// It does no harm, since nobody lets it vote. But a leader could have known.
 		// Only who gave an order that comes late could not.
 		if !w.arriving && g.leader != 0 && w.hearsOf(g, n) {
 			w.violate("void-place", "%s starts as an initial member after its place was taken away", n.name)

@@ -10,7 +10,7 @@ import (
 )
 
 // A node reads and writes the store that its flags name. It need not be that of
-// the others, need not answer to it, and may tell it of the past.
+// the others, need not answer to it, and may be of the past.
 const (
 	// StoreApart gives a node an empty store of its own for a while, StoresApart
 	// each node one.
@@ -21,7 +21,7 @@ const (
 	// StoreStale has a node read the store as it was.
 	StoreStale FaultKind = "store stale"
 	// StoreSlow has what a node asks of the store be answered some looks later, and what it
-	// writes take effect while it is told nothing.
+	// writes take effect while it gets no answer.
 	StoreSlow FaultKind = "store slow"
 	// StoreBehind rolls the store back.
 	StoreBehind FaultKind = "store rolled back"
@@ -119,7 +119,7 @@ func (w *world) healStores() {
 	}
 }
 
-// answered is what a listing tells that n asked for some looks ago, which is what the store
+// answered is what a listing shows that n asked for some looks ago, which is what the store
 // was then; the store now, where it is not slow. The first answer is waited for.
 func (w *world) answered(n *node) *store {
 	if !w.lags(n) {
@@ -185,7 +185,7 @@ func (n *node) image() image {
 }
 
 // rollBack puts an older image on n's disk while the machine is off, for longer
-// than a lease lasts. A member whose log is older than what it has told its leader
+// than a lease lasts. A member whose log is older than what it has acknowledged to its leader
 // ends again and again ("tocommit is out of range").
 func (w *world) rollBack(n *node, f Fault) {
 	if len(n.images) == 0 || !n.awake() {
@@ -193,7 +193,7 @@ func (w *world) rollBack(n *node, f Fault) {
 	}
 	old := n.images[f.N%len(n.images)]
 	if w.beginsAgain(n, old) {
-		return // where no leader tells of it, nobody knows
+		return // where no leader shows it, nobody knows
 	}
 	n.shutdown()
 	n.until, n.wentBack = w.step+5, true

@@ -73,7 +73,7 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, voters int, s n
 	if is, ok := n.is(op.To); !ok || is.Minor != op.To.Minor {
 		return fmt.Errorf("the binary is %s: %w", is, errRefuse)
 	}
-	seen, lowest := w.told(n, g)
+	seen, lowest := w.reported(n, g)
 	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest, Ordered: voters}
 	if r := w.report(n); r != nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
@@ -89,7 +89,7 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, voters int, s n
 	}
 	found := n.disk.hazards()
 	if w.step < n.blind && !w.quiet {
-		found = nobodyCanTell(found, cluster.HazardUnknown)
+		found = nobodyCanReport(found, cluster.HazardUnknown)
 	}
 	if held := cluster.Barred(found, now.Runs, op.To, op.AcceptHazards); len(held) > 0 {
 		n.checks = 0 // it checks again
@@ -98,9 +98,9 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, voters int, s n
 	return nil
 }
 
-// told is the highest cluster version that n knows of, or the members that it reaches,
+// reported is the highest cluster version that n knows of, or the members that it reaches,
 // and the oldest version that one of those runs.
-func (w *world) told(n *node, g *group) (seen, lowest etcdversion.Version) {
+func (w *world) reported(n *node, g *group) (seen, lowest etcdversion.Version) {
 	seen = n.state().DataVersion()
 	for i := range g.members {
 		o := g.members[i].host
@@ -218,7 +218,7 @@ func (w *world) settleChange(n *node) {
 
 // takeBack has n go back to the old version, or say that it cannot.
 func (w *world) takeBack(n *node, g *group, c cluster.VersionChange) {
-	seen, _ := w.told(n, g)
+	seen, _ := w.reported(n, g)
 	if n.disk.cluster.Compare(seen) > 0 {
 		seen = n.disk.cluster
 	}
@@ -226,7 +226,7 @@ func (w *world) takeBack(n *node, g *group, c cluster.VersionChange) {
 	a := *n.assigned
 	found := n.disk.hazards()
 	if w.step < n.blind && !w.quiet {
-		found = nobodyCanTell(found, cluster.HazardUnknown)
+		found = nobodyCanReport(found, cluster.HazardUnknown)
 	}
 	if c.NoWayBack(seen, found) == "" {
 		c.Back, a.Version = true, c.From

@@ -127,7 +127,7 @@ func TestWhatEtcdStartsOn(t *testing.T) {
 }
 
 // A node that is ordered to start what its data does not allow refuses; one that does as
-// it is told shows the invariant.
+// it is ordered shows the invariant.
 func TestTheWorldKnowsVersions(t *testing.T) {
 	follower := func(w *world) cluster.NodeName {
 		g := w.groups[0]

@@ -31,7 +31,7 @@ type world struct {
 	past   []store
 	apart  []*store // those that nodes have, or had, of their own
 	groups []*group
-	// written is the most that each member has written and told its leader of.
+	// written is the most that each member has written and acknowledged to its leader.
 	written map[cluster.MemberID]uint64
 	carried map[string]cluster.Token // what was restored by a request last
 
@@ -114,7 +114,7 @@ type node struct {
 	until   int  // the step at which it is up again
 	slowTo  int
 	failsTo int // the step up to which operations on it fail
-	// unseen is how long it takes until anybody can tell that the disk hangs.
+	// unseen is how long it takes until anybody can see that the disk hangs.
 	unseen time.Duration
 	// hung is since when its disk hangs, zero for not at all, hungTo the step up to
 	// which; slowDiskTo is that up to which it is slow.
@@ -127,7 +127,7 @@ type node struct {
 type disk struct {
 	data    bool
 	corrupt bool
-	behind  bool // older than what the member has told the others
+	behind  bool // older than what the member has acknowledged to the others
 	token   cluster.Token
 	id      cluster.MemberID
 	known   bool // the daemon has asked the member for its id
@@ -149,7 +149,7 @@ type store struct {
 	made          map[string]time.Time
 	taken         map[string]snapshot
 	requests      []cluster.Request
-	mark          cluster.Revision // no member has told a coordinator of one above it
+	mark          cluster.Revision // no member has reported a coordinator of one above it
 }
 
 // A failure is an operation that has failed, and when it may be tried again.

@@ -129,7 +129,7 @@ func TestALearnerCatchesUpOverTime(t *testing.T) {
 	}
 	w.steps(2)
 	if m := g.memberOn(w.nodes[3]); m.name != "d" {
-		t.Errorf("a started member has not told its name: %+v", m)
+		t.Errorf("a started member has not reported its name: %+v", m)
 	}
 	w.steps(20)
 	w.mustDo(t, &plan.Promote{Name: "d", ExpectVoters: 3})

@@ -100,7 +100,7 @@ func greet(ctx context.Context, address string, want rpc.Identity) error {
 	defer c.Close()
 	shown := false
 	var stranger error
-	// Nothing is told, and nothing believed that matters: who has no certificate for the daemons
+	// Nothing is reported, and nothing believed that matters: who has no certificate for the daemons
 	// has no authority either to check theirs with.
 	err = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
 		VerifyConnection: func(s tls.ConnectionState) error {

@@ -202,14 +202,14 @@ func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do
 	return err
 }
 
-// openStore opens the store, of which a person is told where it does not answer for long; not
+// openStore opens the store, and says so to a person where it does not answer for long; not
 // where a screen shows that.
 func (t *tool) openStore(ctx context.Context) (*store.Store, error) {
-	told := t.root.ErrOrStderr()
+	reported := t.root.ErrOrStderr()
 	if t.screen {
-		told = io.Discard
+		reported = io.Discard
 	}
-	s, err := storewait.Open(ctx, t.location, t.timeout, told)
+	s, err := storewait.Open(ctx, t.location, t.timeout, reported)
 	if err != nil {
 		return nil, cli.Usagef("--backup-store: %v", err)
 	}
@@ -237,12 +237,12 @@ func (t *tool) print(cmd *cobra.Command, v any, text func(w io.Writer) error) er
 	return t.out.Print(cmd.OutOrStdout(), v, text)
 }
 
-// warn tells a person that what was asked for may be a mistake.
+// warn warns a person that what was asked for may be a mistake.
 func warn(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
 }
 
-// note tells a person something that is not what was asked for.
+// note prints something that is not what was asked for.
 func note(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
 }

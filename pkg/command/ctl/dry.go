@@ -68,7 +68,7 @@ type dry struct {
 	// At is when the backup was taken; what came later is lost.
 	At time.Time `json:"at"`
 	// HighWater is the highest revision that was seen, Lost how many revisions
-	// above the backup's, zero where the backup does not tell its own.
+	// above the backup's, zero where the backup does not have its own.
 	HighWater cluster.Revision `json:"highWater"`
 	Lost      cluster.Revision `json:"lostRevisions,omitempty"`
 	// Restored is when the present incarnation began by a restore, if the backup is older: that

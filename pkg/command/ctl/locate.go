@@ -75,7 +75,7 @@ func (t *tool) locateHere() error {
 			return nil
 		}
 		return &cli.UsageError{
-			Text: "no store is given, and no etcd-manager runs on this machine that would tell which it is",
+			Text: "no store is given, and no etcd-manager runs on this machine that would show which it is",
 			Next: "give --" + storeFlag + ", set " + storeVariable + " in the environment, or name the cluster once: " +
 				"etcd-manager-ctl config set-context NAME --" + storeFlag + "=URL",
 		}

@@ -21,7 +21,7 @@ func (t *tool) addPublished(cmd *cobra.Command) *cobra.Command {
 }
 
 // decidePublished takes from the environment, or from the context, what --published does not say,
-// and tells a person, who does not see it in the command.
+// and says so, as a person does not see it in the command.
 func (t *tool) decidePublished(cmd *cobra.Command) error {
 	f := cmd.Flags().Lookup(publishedFlag)
 	if f == nil || f.Changed {

@@ -133,7 +133,7 @@ func (t *tool) doubt(cmd *cobra.Command) {
 }
 
 // desired is the spec in the store, with what the flags change. What is wrong with the
-// flags is told before the store is read.
+// flags is reported before the store is read.
 func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) (store.SpecFile, error) {
 	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
 	var version etcdversion.Version

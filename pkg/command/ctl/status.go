@@ -63,7 +63,7 @@ daemons what they see.`,
 	return cmd
 }
 
-// A view is a status with what it was made of, by which two are told apart.
+// A view is a status with what it was made of, by which two are distinguished.
 type view struct {
 	status render.Status
 	source string

@@ -70,7 +70,7 @@ func TestManualPages(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "cobra") || strings.Contains(text, "HISTORY") {
-		t.Error("the page tells how it was made")
+		t.Error("the page says how it was made")
 	}
 	if t.Failed() {
 		t.Log(text)

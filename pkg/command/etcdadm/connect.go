@@ -37,8 +37,8 @@ type ConnectOptions struct {
 	Insecure, EtcdInsecure bool
 	// Timeout is how long a command may take, more than zero.
 	Timeout time.Duration
-	// Told is where a person reads what the command waits for.
-	Told io.Writer `json:"-"`
+	// Notices is where a person reads what the command waits for.
+	Notices io.Writer `json:"-"`
 }
 
 // connectFlags are the names of the flags below, each of which has a variable

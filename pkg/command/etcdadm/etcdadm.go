@@ -123,7 +123,7 @@ func (t *tool) run(cmd *cobra.Command, f func(ctx context.Context, c Cluster) er
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), t.connect.Timeout)
 	defer cancel()
-	t.connect.Told = cmd.ErrOrStderr()
+	t.connect.Notices = cmd.ErrOrStderr()
 	c, err := t.open(ctx, t.connect)
 	if err == nil {
 		err = f(ctx, c)

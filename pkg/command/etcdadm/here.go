@@ -16,8 +16,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 )
 
-// fromHere has a command that is told nothing of a cluster reach that of a context, or of
-// the daemon on this machine. It returns false where there is none, or something was told.
+// fromHere has a command that is given nothing of a cluster reach that of a context, or of
+// the daemon on this machine. It returns false where there is none, or something was given.
 func (t *tool) fromHere(cmd *cobra.Command) (bool, error) {
 	if t.here {
 		return true, nil

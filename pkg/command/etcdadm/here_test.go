@@ -34,9 +34,9 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 	run := func(found []daemons.Daemon, args ...string) (ConnectOptions, string, int) {
 		_ = os.Remove("options.json")
 		root := newTree(openFake, func() ([]daemons.Daemon, error) { return found, nil })
-		var told bytes.Buffer
-		root.SetErr(&told)
-		root.SetOut(&told)
+		var reported bytes.Buffer
+		root.SetErr(&reported)
+		root.SetOut(&reported)
 		code := cli.Run(t.Context(), root, args)
 		var o ConnectOptions
 		if b, err := os.ReadFile("options.json"); err == nil {
@@ -44,16 +44,16 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return o, told.String(), code
+		return o, reported.String(), code
 	}
 	for _, command := range []string{"status", "plan", "observe"} {
-		o, told, _ := run([]daemons.Daemon{one}, command)
+		o, reported, _ := run([]daemons.Daemon{one}, command)
 		if fmt.Sprint(o.Nodes) != "[10.0.0.7:3996]" || o.ClusterName != "main" || o.BackupStore != store ||
 			o.PKIDir != "/pki" || o.Insecure || !o.EtcdInsecure {
-			t.Errorf("%s: %+v, %s", command, o, told)
+			t.Errorf("%s: %+v, %s", command, o, reported)
 		}
-		if strings.Count(told, "the daemon on this machine is asked") != 1 {
-			t.Errorf("%s does not say once who is asked: %s", command, told)
+		if strings.Count(reported, "the daemon on this machine is asked") != 1 {
+			t.Errorf("%s does not say once who is asked: %s", command, reported)
 		}
 	}
 	if o, _, _ := run([]daemons.Daemon{one}, "plan", "--nodes=b=10.0.0.8:1", "--insecure"); len(o.Nodes) != 1 ||
@@ -62,20 +62,20 @@ func TestTheDaemonOnThisMachineIsAsked(t *testing.T) {
 	}
 	elsewhere := one
 	elsewhere.Elsewhere = true
-	if o, told, _ := run([]daemons.Daemon{elsewhere}, "plan"); o.BackupStore != "" || len(o.Nodes) != 1 ||
-		!strings.Contains(told, "its store is not reachable from here") {
-		t.Errorf("a store in a container: %+v, %s", o, told)
+	if o, reported, _ := run([]daemons.Daemon{elsewhere}, "plan"); o.BackupStore != "" || len(o.Nodes) != 1 ||
+		!strings.Contains(reported, "its store is not reachable from here") {
+		t.Errorf("a store in a container: %+v, %s", o, reported)
 	}
 	pid := testchild.Named(t, "etcd-manager", "--backup-store=s3://b/events", "--cluster-name=events")
 	two := []daemons.Daemon{one, {PID: pid, Store: "s3://b/events", Cluster: "events"}}
-	if o, told, code := run(two, "plan", "--spec-member-count=3"); code != 2 || len(o.Nodes) != 0 ||
-		!strings.Contains(told, "\nhint: etcdadm plan --spec-member-count=3 --cluster-name=main --nodes=10.0.0.7:3996 "+
+	if o, reported, code := run(two, "plan", "--spec-member-count=3"); code != 2 || len(o.Nodes) != 0 ||
+		!strings.Contains(reported, "\nhint: etcdadm plan --spec-member-count=3 --cluster-name=main --nodes=10.0.0.7:3996 "+
 			"--backup-store=s3://bucket/etcd --pki-dir=/pki --etcd-insecure\n"+
 			"hint: etcdadm plan --spec-member-count=3 --cluster-name=events --nodes=127.0.0.1:8000 "+
 			"--backup-store=s3://b/events --pki-dir=/etc/kubernetes/pki/etcd-manager\n") {
-		t.Errorf("two daemons: %d, %+v, %s", code, o, told)
+		t.Errorf("two daemons: %d, %+v, %s", code, o, reported)
 	}
-	if _, told, code := run(nil, "plan"); code != 2 || !strings.Contains(told, "--backup-store or --nodes") {
-		t.Errorf("no daemon: %d, %s", code, told)
+	if _, reported, code := run(nil, "plan"); code != 2 || !strings.Contains(reported, "--backup-store or --nodes") {
+		t.Errorf("no daemon: %d, %s", code, reported)
 	}
 }

@@ -59,7 +59,7 @@ func (t *tool) upgradePlanCommand() *cobra.Command {
 What holds them back is printed as comments. It changes nothing. It exits with 3 when there is something to do,
 but no step to take.
 
-In a managed cluster, which --backup-store, --nodes or a daemon on this machine tell of, the steps are those of
+In a managed cluster, which --backup-store, --nodes or a daemon on this machine report, the steps are those of
 the daemons, and "sh -e" can run them. On a machine that init or join has made, they come from the same plan, and
 each line is for one machine, which the comment above it names.`,
 		Example: "  etcdadm upgrade plan --to=3.7.3\n  etcdadm upgrade plan --to=3.5.35 -o json", Args: cobra.NoArgs,

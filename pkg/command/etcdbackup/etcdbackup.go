@@ -75,8 +75,8 @@ func New() *cobra.Command {
 	return root
 }
 
-func (f *flags) open(ctx context.Context, told io.Writer) (*store.Store, error) {
-	s, err := storewait.Open(ctx, f.backupStore, 0, told)
+func (f *flags) open(ctx context.Context, reported io.Writer) (*store.Store, error) {
+	s, err := storewait.Open(ctx, f.backupStore, 0, reported)
 	if err != nil {
 		return nil, cli.Usagef("--backup-store: %v", err)
 	}
@@ -95,11 +95,11 @@ const closeTime = 10 * time.Second
 // run backs up with an open store.
 func (f *flags) run(cmd *cobra.Command, c backupagent.Config, out *cli.Output) error {
 	ctx := cmd.Context()
-	told := io.Discard // what goes on by itself has a log
+	reported := io.Discard // what goes on by itself has a log
 	if f.once {
-		told = cmd.ErrOrStderr()
+		reported = cmd.ErrOrStderr()
 	}
-	s, err := f.open(ctx, told)
+	s, err := f.open(ctx, reported)
 	if err != nil {
 		return err
 	}

@@ -275,7 +275,7 @@ func TestCertificatesThatAreRenewedAreUsed(t *testing.T) {
 	cert := w.file("client.crt")
 	write(t, cert, string(wrong))
 	a := start(t, slices.Concat(w.args(0, "--interval=3s"), []string{"--client-cert-file=" + cert})...)
-	testwait.Until(t, "the wrong certificate to be told of", func() bool {
+	testwait.Until(t, "the wrong certificate to be reported", func() bool {
 		return strings.Contains(a.said(), cert)
 	})
 	write(t, cert, string(good))

@@ -41,7 +41,7 @@ func (elsewhere) Nodes(context.Context) ([]volumes.Node, error) {
 	return []volumes.Node{{Name: "etcd-b", Addresses: []string{"10.0.0.2", "fd00::2"}}}, nil
 }
 
-func TestWaitingForAVolumeIsTold(t *testing.T) {
+func TestWaitingForAVolumeIsReported(t *testing.T) {
 	cloud := elsewhere{make(chan struct{})}
 	volumes.Register("elsewhere", func(_ context.Context, o volumes.Options) (volumes.Provider, error) {
 		if o.ClusterName != "etcd" || !reflect.DeepEqual(o.Tags, []string{"a=b", "c"}) || o.NameTag != "c" {
@@ -64,7 +64,7 @@ func TestWaitingForAVolumeIsTold(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.ExecuteContext(ctx) }()
 	<-cloud.asked
-	<-cloud.asked // the second question comes after the first one was told
+	<-cloud.asked // the second question comes after the first one was reported
 	url := "http://" + net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	for page, want := range map[string]string{
 		"/readyz": "vol-1 is attached to i-old", "/metrics": "etcd_manager_volume_waiting 1", "/healthz": "ok",
@@ -101,7 +101,7 @@ func (unmountable) Attach(_ context.Context, v volumes.Volume) (volumes.Volume, 
 
 // A container that exits over and over again stops a rolling update; one that waits, and
 // says why, does not.
-func TestWhatKeepsAVolumeAwayIsToldAndWaitedFor(t *testing.T) {
+func TestWhatKeepsAVolumeAwayIsReportedAndWaitedFor(t *testing.T) {
 	volumes.Register("unmountable", func(context.Context, volumes.Options) (volumes.Provider, error) {
 		return unmountable{}, nil
 	})

@@ -93,7 +93,7 @@ func (f *flags) warnAlone(c daemon.Config, log *slog.Logger) {
 }
 
 // metrics chooses the port of the metrics where no flag does. In a container nobody but the
-// machine's own probes and agents has been told of it: kops' firewalls let workers, and what
+// machine's own probes and agents knows of it: kops' firewalls let workers, and what
 // runs on them, to all ports that they do not know.
 func (f *flags) metrics() (port int, address string) {
 	switch {

@@ -96,13 +96,13 @@ func (f *flags) add(fs *pflag.FlagSet) {
 		"how long bootstrap waits for missing nodes")
 	fs.DurationVar(&f.learnerTimeout, "learner-timeout", d.LearnerTimeout, "how long to wait until a learner has caught up")
 	fs.DurationVar(&f.backupFresh, "backup-fresh", d.BackupFresh, "maximum age of the newest backup before a risky step")
-	f.addTelling(fs)
+	f.addReporting(fs)
 	f.backups.add(fs)
 	f.verbosity = cli.AddKlogFlags(fs)
 }
 
-// addTelling adds the flags of what the daemon and etcd tell of themselves.
-func (f *flags) addTelling(fs *pflag.FlagSet) {
+// addReporting adds the flags of what the daemon and etcd report of themselves.
+func (f *flags) addReporting(fs *pflag.FlagSet) {
 	fs.StringVar(&f.metricsURLs, "listen-metrics-urls", "", "URLs at which etcd serves its metrics")
 	fs.IntVar(&f.metricsPort, "etcd-manager-metrics-port", 0,
 		"port for /metrics, /healthz, /readyz and the status page; 0 for none (default: --grpc-port and 81 more, as 8081)")

@@ -254,10 +254,10 @@ func TestWhatIsLogged(t *testing.T) {
 }
 
 // A daemon that nobody else reaches says so.
-func TestAMissingAddressIsTold(t *testing.T) {
-	for arg, told := range map[string]bool{"--v=6": true, "--address=10.0.0.1": false, "--address=127.0.0.1": false} {
+func TestAMissingAddressIsReported(t *testing.T) {
+	for arg, reported := range map[string]bool{"--v=6": true, "--address=10.0.0.1": false, "--address=127.0.0.1": false} {
 		r := run(t, append(slices.Clone(needed), arg)...)
-		if got := strings.Contains(r.stderr, "no --address: "); got != told || r.code != 0 {
+		if got := strings.Contains(r.stderr, "no --address: "); got != reported || r.code != 0 {
 			t.Errorf("%s: %d, %s", arg, r.code, r.stderr)
 		}
 	}

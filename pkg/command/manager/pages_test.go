@@ -19,7 +19,7 @@ func mapped(t *testing.T) (kib int) {
 			return kib
 		}
 	}
-	t.Skip("the kernel does not tell RssFile")
+	t.Skip("the kernel does not show RssFile")
 	return 0
 }
 

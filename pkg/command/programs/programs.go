@@ -40,7 +40,7 @@ func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, er
 		EtcdCert: o.EtcdCert, EtcdKey: o.EtcdKey, EtcdCACert: o.EtcdCACert,
 		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure,
 		OpenStore: func(ctx context.Context, location string) (*store.Store, error) {
-			return storewait.Open(ctx, location, o.Timeout, o.Told)
+			return storewait.Open(ctx, location, o.Timeout, o.Notices)
 		},
 	})
 }

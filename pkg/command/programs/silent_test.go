@@ -22,11 +22,11 @@ import (
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	root := Etcdadm()
-	var out, told bytes.Buffer
+	var out, reported bytes.Buffer
 	root.SetOut(&out)
-	root.SetErr(&told)
+	root.SetErr(&reported)
 	code = cli.Run(t.Context(), root, args)
-	return out.String(), told.String(), code
+	return out.String(), reported.String(), code
 }
 
 func says(t *testing.T, what, text string, code int, patterns ...string) {
@@ -66,15 +66,15 @@ func published(t *testing.T, addresses ...string) string {
 func TestAClusterWhoseDaemonsAreGoneIsUnknown(t *testing.T) {
 	a, b, c := testport.Address(t), testport.Address(t), testport.Address(t)
 	dir := published(t, a, b, c)
-	out, told, code := run(t, "status", "--check", "--insecure", "--etcd-insecure", "--backup-store="+dir)
-	says(t, "with a store", out+told, code, "^health +unknown; no daemon answers; node a: .*"+a+".*connection refused",
+	out, reported, code := run(t, "status", "--check", "--insecure", "--etcd-insecure", "--backup-store="+dir)
+	says(t, "with a store", out+reported, code, "^health +unknown; no daemon answers; node a: .*"+a+".*connection refused",
 		"^error: the health of the cluster is unknown: no daemon answers", "^hint: look whether etcd-manager runs")
-	_, told, code = run(t, "status", "--check", "--insecure", "--etcd-insecure", "--nodes="+a+","+b)
-	says(t, "without one", told, code,
+	_, reported, code = run(t, "status", "--check", "--insecure", "--etcd-insecure", "--nodes="+a+","+b)
+	says(t, "without one", reported, code,
 		"^error: none of "+a+", "+b+" answers: "+a+": .*connection refused; "+b+": .*refused",
 		"^hint: look whether etcd-manager runs there")
-	if strings.Contains(told, "transport:") || strings.Contains(told, "desc =") {
-		t.Errorf("it has the words of gRPC: %s", told)
+	if strings.Contains(reported, "transport:") || strings.Contains(reported, "desc =") {
+		t.Errorf("it has the words of gRPC: %s", reported)
 	}
 }
 
@@ -116,9 +116,9 @@ func TestAClusterOfAnotherAuthorityIsUnknown(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	out, told, code := run(t, "status", "--check", "--pki-dir="+dir, "--cluster-name=main",
+	out, reported, code := run(t, "status", "--check", "--pki-dir="+dir, "--cluster-name=main",
 		"--backup-store="+published(t, l.Addr().String()))
-	says(t, "with a store", out+told, code, "^health +unknown; no daemon answers; node a: .*certificate signed by unknown authority")
+	says(t, "with a store", out+reported, code, "^health +unknown; no daemon answers; node a: .*certificate signed by unknown authority")
 }
 
 // authority makes the authorities of a cluster.

@@ -47,12 +47,12 @@ func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
 		"seed":      {"seed", "s3://bucket/dir", "nodes=3", "--timeout=6s"},
 	} {
 		all.Go(func() {
-			_, told, code := run(t, args...)
-			if strings.Count(told, note) != 1 || code != 6 {
-				t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, told)
+			_, reported, code := run(t, args...)
+			if strings.Count(reported, note) != 1 || code != 6 {
+				t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, reported)
 			}
-			if name != "seed" && !strings.Contains(told, ": store s3://bucket/dir: ") {
-				t.Errorf("%s: the error does not name the store:\n%s", name, told)
+			if name != "seed" && !strings.Contains(reported, ": store s3://bucket/dir: ") {
+				t.Errorf("%s: the error does not name the store:\n%s", name, reported)
 			}
 		})
 	}
@@ -72,10 +72,10 @@ func TestAStoreThatRefusesIsAskedOnce(t *testing.T) {
 			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
 		}))
 		s3(t, server.URL)
-		_, told, exit := run(t, "plan", "--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=5m")
+		_, reported, exit := run(t, "plan", "--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=5m")
 		server.Close()
-		if exit != 6 || !regexp.MustCompile("(?m)^error: .*"+code).MatchString(told) {
-			t.Errorf("%s: code %d: %s", code, exit, told)
+		if exit != 6 || !regexp.MustCompile("(?m)^error: .*"+code).MatchString(reported) {
+			t.Errorf("%s: code %d: %s", code, exit, reported)
 		}
 		if n := asked.Load(); n != 1 {
 			t.Errorf("%s: asked %d times", code, n)
@@ -89,8 +89,8 @@ func TestTheStoreWithoutASpecIsNamed(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "control", "etcd-cluster-spec")); err != nil {
 		t.Fatal(err)
 	}
-	out, told, _ := run(t, "plan", "--insecure", "--etcd-insecure", "--backup-store=file://"+dir)
+	out, reported, _ := run(t, "plan", "--insecure", "--etcd-insecure", "--backup-store=file://"+dir)
 	if !strings.Contains(out, "hold spec-missing: the control store file://"+dir+" has no spec\n") {
-		t.Errorf("%s%s", out, told)
+		t.Errorf("%s%s", out, reported)
 	}
 }

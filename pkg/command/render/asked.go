@@ -77,7 +77,7 @@ func Coordinator(r reconcile.Report, age time.Duration) string {
 	return fmt.Sprintf("nobody (last seen: %s)", last)
 }
 
-// lastHolder returns who had the lease of the latest term that the nodes tell of.
+// lastHolder returns who had the lease of the latest term that the nodes report.
 func lastHolder(obs cluster.Observation) (name cluster.NodeName) {
 	var term cluster.Term
 	for _, n := range obs.Nodes {

@@ -6,7 +6,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// certificateWarning is how long before its end a certificate is told of, as in the alert
+// certificateWarning is how long before its end a certificate is reported, as in the alert
 // on it: a daemon renews its own long before.
 const certificateWarning = 14 * 24 * time.Hour
 
@@ -15,7 +15,7 @@ func expired(n cluster.Node, now time.Time) bool {
 	return n.Reachable && !n.CertNotAfter.IsZero() && now.After(n.CertNotAfter)
 }
 
-// certificates tells of nodes with a certificate that has expired or soon will.
+// certificates reports nodes with a certificate that has expired or soon will.
 func (p *page) certificates(obs cluster.Observation) (rows [][]string) {
 	for _, n := range obs.Nodes {
 		left := n.CertNotAfter.Sub(p.now)

@@ -10,9 +10,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
-// A node whose certificates have expired, or are not renewed, is told of; a cluster with
+// A node whose certificates have expired, or are not renewed, is reported; a cluster with
 // an expired one is not healthy.
-func TestStatusTellsOfCertificates(t *testing.T) {
+func TestStatusReportsOfCertificates(t *testing.T) {
 	const day = 24 * time.Hour
 	ca, err := certs.NewCA(certs.CASpec{CommonName: "etcd-manager-ca", Lifetime: 10 * 365 * day}, now.Add(-400*day))
 	if err != nil {

@@ -34,11 +34,11 @@ func TestWhoCoordinates(t *testing.T) {
 			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter + 1,
 			"nobody (last seen: a)",
 		},
-		"one that is told no lease": {
+		"one without a lease": {
 			reconcile.Report{Coordinator: "b", Holds: none, Observation: voted}, time.Second, "nobody (last seen: a)",
 		},
-		"one that is told no lease, of nobody": {reconcile.Report{Coordinator: "b", Holds: none}, time.Second, "nobody"},
-		"nothing":                              {reconcile.Report{}, time.Hour, "nobody"},
+		"one without a lease, of nobody": {reconcile.Report{Coordinator: "b", Holds: none}, time.Second, "nobody"},
+		"nothing":                        {reconcile.Report{}, time.Hour, "nobody"},
 	} {
 		if got := Coordinator(tt.r, tt.age); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -166,11 +166,11 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 	for _, h := range r.Holds {
 		because = append(because, "held: "+string(h.Reason))
 	}
-	told := slices.ContainsFunc(r.Holds, isQuorumLost)
+	reported := slices.ContainsFunc(r.Holds, isQuorumLost)
 	switch {
 	case v.unclear() && !v.proven:
 		return Unknown, append([]string{v.said()}, because...)
-	case v.lost(), told && !v.unclear():
+	case v.lost(), reported && !v.unclear():
 		return QuorumLost, append([]string{fmt.Sprintf("%d of %d voters serve", v.serving, v.all)}, because...)
 	case v.all == 0:
 		return Unknown, append(silent(r.Observation), because...)

@@ -99,7 +99,7 @@ func TestHealth(t *testing.T) {
 		"the quorum is lost": {
 			members: change(change(well("a", "b"), ill), ill), want: QuorumLost, because: "1 of 2 voters serve", code: 5,
 		},
-		"the quorum is lost, it is told": {
+		"the quorum is lost, it is reported": {
 			holds: []plan.Hold{{Reason: plan.QuorumLost}}, want: QuorumLost, because: "0 of 0 voters serve", code: 5,
 		},
 	} {
@@ -124,12 +124,12 @@ func TestHealth(t *testing.T) {
 		t.Errorf("one member that serves: %v", err)
 	}
 	if err := CheckMembers(false, well("a"), now); cli.Classify(err).Kind != cli.KindUnknown {
-		t.Errorf("a list that no quorum tells: %v", err)
+		t.Errorf("a list that no quorum reports: %v", err)
 	}
 }
 
 // What a coordinator published before it went is not said to be so.
-func TestStaleStateIsNotToldAsTheState(t *testing.T) {
+func TestStaleStateIsNotReportedAsTheState(t *testing.T) {
 	r := reconcile.Report{At: now, Converged: true}
 	if got := State(r, StaleAfter+1); got != "unknown; STALE: as the spec says 3m ago" {
 		t.Error(got)

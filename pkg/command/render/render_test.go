@@ -101,9 +101,9 @@ func TestStatusOfUnreadableDisk(t *testing.T) {
 	}
 }
 
-// What the next minor version cannot run with is told before anybody wants it, and what
+// What the next minor version cannot run with is reported before anybody wants it, and what
 // is in every log of 3.5, or not looked for yet, is not.
-func TestStatusTellsOfHazards(t *testing.T) {
+func TestStatusReportsOfHazards(t *testing.T) {
 	found := cluster.NoHazards()
 	found[0] = cluster.Hazard{Kind: cluster.HazardMembers, State: cluster.HazardPresent, What: "only the database has it"}
 	found[1].State = cluster.HazardPresent // old-log
@@ -125,12 +125,12 @@ func TestStatusTellsOfHazards(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "old-log") || strings.Contains(text, "v2-content") || strings.Count(text, "only the") != 1 {
-		t.Errorf("status tells too much:\n%s", text)
+		t.Errorf("status reports too much:\n%s", text)
 	}
 	s.Report.Spec.EtcdVersion = etcdversion.Must("3.6.15")
 	b.Reset()
 	if err := s.Write(&b, now); err != nil || strings.Contains(b.String(), "tried") {
-		t.Errorf("what was accepted for another version is told: %v\n%s", err, b.String())
+		t.Errorf("what was accepted for another version is reported: %v\n%s", err, b.String())
 	}
 }
 

@@ -248,7 +248,7 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 			process += ", closed to clients"
 		}
 		if !n.Reachable {
-			process = "" // what it told last need not be so any more
+			process = "" // what it reported last need not be so any more
 		}
 		data := Data(n, obs.Token)
 		free := ""

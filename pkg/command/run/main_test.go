@@ -60,7 +60,7 @@ func etcd(words []string) int {
 				fmt.Println("line", i)
 			}
 		case "ready":
-			if err := tellReady(os.Getenv(notifySocket)); err != nil {
+			if err := notifyReady(os.Getenv(notifySocket)); err != nil {
 				fmt.Println(err)
 			}
 		case "stay":

@@ -89,9 +89,9 @@ func (l *readyListener) close() {
 	<-l.done
 }
 
-// tellReady tells our own init system, if it has given us the name of its
+// notifyReady notifies our own init system, if it has given us the name of its
 // socket, that we are ready.
-func tellReady(name string) error {
+func notifyReady(name string) error {
 	if name == "" {
 		return nil
 	}

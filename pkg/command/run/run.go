@@ -206,10 +206,10 @@ type runner struct {
 	statusFile *initsystem.StatusFile
 	messages   func(string)
 	ready      *readyListener
-	// readyPID is the process that has said that it is ready, and told that we
+	// readyPID is the process that has said that it is ready, and that we
 	// have said so ourselves.
 	readyPID int
-	told     bool
+	reported bool
 	last     string
 }
 
@@ -253,9 +253,9 @@ func (r *runner) post() error {
 	case st.PID == r.readyPID:
 		p.State, p.Detail = initsystem.Running, fmt.Sprintf("etcd (process %d) is ready", st.PID)
 	}
-	if p.State == initsystem.Running && !r.told {
-		r.told = true
-		if err := tellReady(os.Getenv(notifySocket)); err != nil {
+	if p.State == initsystem.Running && !r.reported {
+		r.reported = true
+		if err := notifyReady(os.Getenv(notifySocket)); err != nil {
 			r.messages(err.Error())
 		}
 	}

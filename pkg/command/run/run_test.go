@@ -75,7 +75,7 @@ func TestEtcdThatDiesIsStartedAgain(t *testing.T) {
 	testwait.Until(t, "another one to stay", func() bool { return f.etcdPID(t) != pid })
 }
 
-func TestCrashesAreTold(t *testing.T) {
+func TestCrashesAreReported(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, "print:why exit:9")
 	f := run(t, nil, p.args()...)

@@ -21,7 +21,7 @@ const (
 	staleAfter = 20 * time.Second
 	// shownOperations and shownBackups bound the time line.
 	shownOperations, shownBackups = 40, 20
-	// manyEntries is how far a member is behind before that is worth telling.
+	// manyEntries is how far a member is behind before that is worth reporting.
 	manyEntries = 1000
 )
 

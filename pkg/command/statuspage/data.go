@@ -54,7 +54,7 @@ type Page struct {
 	HistoryProblem string `json:"historyProblem,omitempty"`
 }
 
-// Said tells of what a coordinator published last.
+// Said reports what a coordinator published last.
 type Said struct {
 	By  cluster.NodeName `json:"by"`
 	Age float64          `json:"ageSeconds"`

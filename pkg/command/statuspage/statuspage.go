@@ -33,7 +33,7 @@ const (
 	// while somebody looks.
 	observeEvery, publishedEvery, historyEvery = 2 * time.Second, 2 * time.Second, 10 * time.Second
 	// answerTime is how long one answer may wait for an observation, storeTime how long for
-	// what only the store tells.
+	// what only the store reports.
 	answerTime, storeTime = 4 * time.Second, time.Second
 )
 

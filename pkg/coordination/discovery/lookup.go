@@ -8,7 +8,7 @@ import (
 
 // A Source knows where nodes are, such as a cloud.
 type Source struct {
-	// What it knows of, as problems are told: "machines of the cloud".
+	// What it knows of, as problems are reported: "machines of the cloud".
 	What string
 	// Ask asks it. It ends with its context.
 	Ask func(ctx context.Context) ([]Seed, error)

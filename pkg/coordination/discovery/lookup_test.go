@@ -53,7 +53,7 @@ func TestMachinesOfTheCloudAreJoined(t *testing.T) {
 	})
 }
 
-// cloudOf is a world with the running nodes b and c, of which only a cloud tells: b first
+// cloudOf is a world with the running nodes b and c, which only a cloud knows: b first
 // where it was before. It returns when the cloud was asked.
 func cloudOf(o *Options, w *world, now *[]Seed) *[]time.Duration {
 	three(w, o)
@@ -70,7 +70,7 @@ func TestTheCloudIsAskedAgainWhenANodeHasCome(t *testing.T) {
 	now := []Seed{{"b", at(9)}, {"c", at(3)}}
 	var asked *[]time.Duration
 	story(t, func(w *world, o *Options) { asked = cloudOf(o, w, &now) }, func(w *world, f *Finder) {
-		// b comes by itself, a second after the cloud was asked: it told where b was before.
+		// b comes by itself, a second after the cloud was asked: it said where b was before.
 		later(time.Second)
 		w.set(func() { w.joined["b"], now[0].Address = true, at(2) })
 		later(8 * time.Second)

@@ -75,7 +75,7 @@ func another(t *testing.T, role string) (pid int, out *bufio.Reader) {
 }
 
 // Two machines with one cable, each in a network namespace, find each other by
-// multicast. The test runs in the first one; the second one tells what it is.
+// multicast. The test runs in the first one; the second one says what it is.
 func TestMulticast(t *testing.T) {
 	switch os.Getenv(machineVariable) {
 	case "a":
@@ -250,7 +250,7 @@ func whispers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer, err := g.receive(make([]byte, maxDatagram)); err == nil {
-		t.Errorf("the group is told %q", answer)
+		t.Errorf("the group is %q", answer)
 	}
 	if n, err := c.Read(make([]byte, maxDatagram)); err == nil {
 		t.Errorf("who asks past the group gets %d bytes", n)

@@ -93,7 +93,7 @@ func TestSeedsDir(t *testing.T) {
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	// What is wrong is told, what is right is used.
+	// What is wrong is reported, what is right is used.
 	touch(t, dir, "README", "0.0.0.0")
 	got, err = SeedsDir(dir, 3996)
 	if err == nil || !strings.Contains(err.Error(), "0.0.0.0, README") || !slices.Equal(got, want) {

@@ -36,7 +36,7 @@ type world struct {
 	logs      []string
 }
 
-// An event is a call of the finder's, as "100ms join b=..." tells it.
+// An event is a call of the finder's, as "100ms join b=..." writes it.
 type event struct {
 	at   time.Duration
 	what string
@@ -190,7 +190,7 @@ func (w *world) options() Options {
 }
 
 // story runs a finder in a world of its own.
-func story(t *testing.T, change func(*world, *Options), tell func(*world, *Finder)) {
+func story(t *testing.T, change func(*world, *Options), report func(*world, *Finder)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -204,7 +204,7 @@ func story(t *testing.T, change func(*world, *Options), tell func(*world, *Finde
 		var running sync.WaitGroup
 		running.Go(func() { f.Run(ctx) })
 		synctest.Wait()
-		tell(w, f)
+		report(w, f)
 		cancel()
 		running.Wait()
 	})

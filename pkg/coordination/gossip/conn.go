@@ -77,7 +77,7 @@ func (c *conn) send(s stream) {
 			return
 		}
 		if transmit(s, bytes.Clone(buf[:n])) != nil {
-			return // receive tells why, and ends the conn
+			return // receive reports why, and ends the conn
 		}
 	}
 }

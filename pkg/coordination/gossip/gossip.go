@@ -81,7 +81,7 @@ const (
 
 // New registers the service and starts to gossip, with nobody yet: see Join.
 // Values in ctx reach Dial, its end does not: Close ends the gossip, so that a
-// node that is told to stop can still say that it leaves.
+// node that is asked to stop can still say that it leaves.
 func New(ctx context.Context, o Options) (*Gossip, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -135,7 +135,7 @@ func (o Options) check() (netip.AddrPort, error) {
 // peers to probe it: after about half an interval, and then one interval
 // without an answer and one of suspicion. That is 5 to 8 seconds, for a few
 // hundred bytes a second. Who coordinates does not wait for it: a lease that
-// runs out tells sooner.
+// runs out shows it sooner.
 func (g *Gossip) config(meta []byte) *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.Name = string(g.o.Name)
@@ -299,7 +299,7 @@ func (g *Gossip) Peers() []Peer { return g.table.list() }
 // many changes there were since the last was taken. LastSeen is no change.
 func (g *Gossip) Changed() <-chan struct{} { return g.table.changed }
 
-// Leave tells the others that this node goes, so that they need not find out,
+// Leave notifies the others that this node goes, so that they need not find out,
 // and waits until they have heard it, or for ctx. The node goes on to answer
 // until Close.
 func (g *Gossip) Leave(ctx context.Context) error {

@@ -140,7 +140,7 @@ func TestRestartAtTheSameAddress(t *testing.T) {
 			return ""
 		})
 	}
-	if c := append(nodes[0].told(), nodes[1].told()...); len(c) != 0 {
+	if c := append(nodes[0].reported(), nodes[1].reported()...); len(c) != 0 {
 		t.Errorf("a restart is taken for a conflict: %v", c)
 	}
 }
@@ -170,30 +170,30 @@ func TestTwoNodesOfOneName(t *testing.T) {
 	join(t, other, nodes[0].address)
 	want := Conflict{Name: "b", Existing: nodes[1].address, Other: other.address}
 	await(t, "a b(!)", nodes[0])
-	toldOne := func(n *node) { // what is seen may not have been told yet
+	reportedOne := func(n *node) { // what is seen may not have been reported yet
 		eventually(t, func() string {
-			if len(n.told()) == 0 {
-				return string(n.name) + " is told of no conflict"
+			if len(n.reported()) == 0 {
+				return string(n.name) + " has no report of a conflict"
 			}
 			return ""
 		})
 	}
-	toldOne(nodes[0])
-	if c := nodes[0].told(); len(c) != 1 || c[0] != want {
-		t.Errorf("a is told %+v, want %+v once", c, want)
+	reportedOne(nodes[0])
+	if c := nodes[0].reported(); len(c) != 1 || c[0] != want {
+		t.Errorf("a has the report %+v, want %+v once", c, want)
 	}
 	if p := nodes[0].peer("b"); p.Address != nodes[1].address || p.Conflict != other.address || !p.Alive {
 		t.Errorf("a has %+v", p)
 	}
 	await(t, "a b(!)", other)
-	toldOne(other)
-	if c := other.told(); len(c) != 1 || c[0].Existing != other.address || c[0].Other != nodes[1].address {
-		t.Errorf("the second b is told %+v", c)
+	reportedOne(other)
+	if c := other.reported(); len(c) != 1 || c[0].Existing != other.address || c[0].Other != nodes[1].address {
+		t.Errorf("the second b has the report %+v", c)
 	}
-	// It is told once, however often it is seen.
+	// It is reported once, however often it is seen.
 	join(t, other, nodes[0].address, nodes[1].address)
-	if n := len(nodes[0].told()); n != 1 {
-		t.Errorf("a is told %d times", n)
+	if n := len(nodes[0].reported()); n != 1 {
+		t.Errorf("a has %d reports", n)
 	}
 	await(t, "a b(!)", nodes[1])
 }
@@ -253,7 +253,7 @@ func TestANamelessCallerIsRefused(t *testing.T) {
 	}
 	for _, s := range []frames{packets, stream} {
 		if _, err := receive(s); err == nil || !strings.Contains(err.Error(), "b does not say its name") {
-			t.Errorf("it was told %v", err)
+			t.Errorf("it received %v", err)
 		}
 	}
 	other, err := grpc.NewClient("passthrough:///"+a.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -293,7 +293,7 @@ func TestImpossibleNodesAreIgnored(t *testing.T) {
 	}
 }
 
-// One caller tells of many nodes that are not there. They are bounded in number,
+// One caller reports many nodes that are not there. They are bounded in number,
 // known as such, wake nobody, and keep no real node out.
 func TestMadeUpNamesAreBounded(t *testing.T) {
 	t.Parallel()

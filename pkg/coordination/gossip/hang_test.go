@@ -277,15 +277,15 @@ func TestOneAttemptAtATime(t *testing.T) {
 
 func TestConflictsAreForgotten(t *testing.T) {
 	t.Parallel()
-	told := 0
-	tab := newTable("a", func(Conflict) { told++ })
+	reported := 0
+	tab := newTable("a", func(Conflict) { reported++ })
 	tab.rejoin = func(cluster.NodeName, string) {}
 	tab.alive(member("b", net.IPv4(10, 0, 0, 1).To4(), 1))
 	c := Conflict{Name: "b", Existing: "10.0.0.1:1", Other: "10.0.0.2:1"}
 	tab.conflict(c)
 	tab.conflict(c)
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if reported != 1 {
+		t.Errorf("reported %d times", reported)
 	}
 	if p := tab.list()[0]; p.Conflict != c.Other {
 		t.Errorf("%+v", p)
@@ -295,7 +295,7 @@ func TestConflictsAreForgotten(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	tab.conflict(c)
-	if told != 2 {
-		t.Error("a conflict that is back is not told")
+	if reported != 2 {
+		t.Error("a conflict that is back is not reported")
 	}
 }

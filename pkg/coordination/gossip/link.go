@@ -109,7 +109,7 @@ func (l *link) send(b []byte) error {
 	defer limit.Stop()
 	err := transmit(l.stream, b)
 	if errors.Is(err, io.EOF) {
-		// The stream has ended, and only receiving tells why.
+		// The stream has ended, and only receiving shows why.
 		_, err = receive(l.stream)
 	}
 	if err != nil {

@@ -135,7 +135,7 @@ func TestMutatedMessages(t *testing.T) {
 }
 
 // With a node of another protocol memberlist lets nobody join any more, so that one made-up
-// name would keep new nodes out for as long as it is told of.
+// name would keep new nodes out for as long as it is reported.
 func TestNodesOfAnotherProtocolAreIgnored(t *testing.T) {
 	t.Parallel()
 	nodes := peerGroup(t, "a", "b")

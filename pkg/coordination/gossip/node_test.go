@@ -31,7 +31,7 @@ type node struct {
 	t       *testing.T
 	name    cluster.NodeName
 	address string
-	// listening is where the server is, address what others are told.
+	// listening is where the server is, address what others are given.
 	listening string
 	server    *grpc.Server
 
@@ -186,7 +186,7 @@ func (n *node) said(text string) bool {
 	return strings.Contains(strings.Join(n.logs, "\n"), text)
 }
 
-func (n *node) told() []Conflict {
+func (n *node) reported() []Conflict {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.conflicts

@@ -22,7 +22,7 @@ const NameKey = "etcdadm-name"
 const frameCodec = "proto"
 
 // Packets takes packets until the caller ends the stream. It sends
-// nothing; its end tells the caller that all packets have come.
+// nothing; its end shows the caller that all packets have come.
 func (t *transport) Packets(s nodepb.Gossip_PacketsServer) error {
 	from, err := t.identify(s.Context())
 	if err != nil {

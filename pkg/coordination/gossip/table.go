@@ -22,7 +22,7 @@ const (
 	conflictMemory = 4 * pushPullInterval
 	// deadMemory is how long a node is known after its death.
 	deadMemory = 24 * time.Hour
-	// maxStrangers is how many nodes are known that others tell of and that have not
+	// maxStrangers is how many nodes are known that others report and that have not
 	// shown themselves: some more than join at once, and far less than one caller can
 	// make up.
 	maxStrangers = 64
@@ -38,7 +38,7 @@ type Peer struct {
 	// Alive says that it answers, or did so a moment ago.
 	Alive bool
 	// Proved says that it has spoken to this node itself, under the name that it
-	// proved. Of others a third node tells, which may have made them up.
+	// proved. The others come from a third node, which may have made them up.
 	Proved bool
 	// LastSeen is when it last sent something to this node, or when others said
 	// that it is there; for this node itself it is now.

@@ -85,7 +85,7 @@ func TestWhatProvesAClaim(t *testing.T) {
 			join(stands(grown, "a b d", ""), stands(mine, "", "x")), false},
 		{"the same, of whom one is away", mine, abc, Evidence{}, nil, join(stands(grown, "a b", ""), stands(mine, "", "x")),
 			false},
-		{"lease voters that only those tell of who came later", rec("t1", 6, 0, "d", "e"), abc, Evidence{}, nil,
+		{"lease voters that only those know who came later", rec("t1", 6, 0, "d", "e"), abc, Evidence{}, nil,
 			join(stands(rec("t1", 5, 1, "c", "d"), "c", ""), stands(rec("t1", 6, 0, "d", "e"), "", "d e")), true},
 
 		{"the newest incarnation", other, abc, Evidence{Newest: "t2"}, nil,
@@ -108,7 +108,7 @@ func TestWhatProvesAClaim(t *testing.T) {
 			join(stands(abc, "a b", ""), stands(xyz, "", "x y z")), false},
 		{"the same, of another incarnation", t9, none, Evidence{}, list("a"),
 			join(stands(abc, "a b", ""), stands(t9, "", "x")), false},
-		{"the same, and the store tells of it", t9, none, Evidence{Newest: "t1"}, nil, stands(t9, "", "x"), false},
+		{"the same, and the store has it", t9, none, Evidence{Newest: "t1"}, nil, stands(t9, "", "x"), false},
 		{"the same, in the incarnation of the store", mine, none, Evidence{Newest: "t1", LeaseVoters: list("a", "b", "c")},
 			nil, stands(mine, "", "x"), false},
 		{"those of the store, which have moved on", moved, none, Evidence{Newest: "t1", LeaseVoters: list("a", "b", "c")},

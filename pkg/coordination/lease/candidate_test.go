@@ -104,7 +104,7 @@ func TestAnAnnouncedTermIsPassedNextTime(t *testing.T) {
 		t.Fatal("term 1 is granted by a node that has seen 41")
 	}
 	if !r.Used() {
-		t.Error("the round does not tell that its term is over")
+		t.Error("the round does not show that its term is over")
 	}
 	win(t, c, es, t0, "c")
 	if term, _, _ := c.Held(t0); term != 42 {
@@ -316,7 +316,7 @@ func TestARenewalThatBeganBeforeTheChangeDoesNotEndIt(t *testing.T) {
 	}
 	renew(t, c, es, t0, "")
 	if _, changing := c.Record(); changing {
-		t.Error("the change is not done after a round that told of it")
+		t.Error("the change is not done after a round that showed it")
 	}
 }
 

@@ -62,7 +62,7 @@ func TestOneHolderUntilTheLeaseIsOver(t *testing.T) {
 	g := granted(t, voter(), t0, ask("a", 1))
 	reply := refused(t, g, t0.Add(2*time.Second), ask("b", 2), "a has the lease of term 1")
 	if reply.Holder != "a" || reply.Remaining != time.Second || reply.Term != 1 {
-		t.Errorf("reply %+v does not tell who holds which term for how long", reply)
+		t.Errorf("reply %+v does not report who holds which term for how long", reply)
 	}
 	g = granted(t, g, t0.Add(2*time.Second), ask("a", 1)) // a renewal extends
 	refused(t, g, t0.Add(4*time.Second), ask("b", 2), "a has the lease")

@@ -51,7 +51,7 @@ type Durable struct {
 type Grant struct {
 	Term   cluster.Term     `json:"term"`
 	Holder cluster.NodeName `json:"holder"`
-	// Boot tells two daemons of one name apart, and two runs of one daemon.
+	// Boot distinguishes two daemons of one name, and two runs of one daemon.
 	Boot cluster.Token `json:"boot,omitempty"`
 	// Released says that the holder gave it back.
 	Released bool `json:"released,omitempty"`
@@ -82,7 +82,7 @@ type Request struct {
 	Entitled bool `json:"-"`
 }
 
-// A Reply is a lease voter's answer. Apart from Granted it tells what the lease voter
+// A Reply is a lease voter's answer. Apart from Granted it reports what the lease voter
 // knows, whether it granted or not.
 type Reply struct {
 	Granted bool `json:"granted"`
@@ -163,7 +163,7 @@ func (d Durable) Prepare(token cluster.Token, names []cluster.NodeName) (Durable
 
 // Join returns d, of the node self, as a node that may become a lease voter of a
 // running incarnation. record is the finished record of the coordinator that
-// tells the node to join, who holds the lease at that time.
+// sends the node to join, who holds the lease at that time.
 //
 // A node that has no record of the incarnation but is named in this one has
 // lost its disk, and with it the promises that it made; Join is an error until

@@ -24,11 +24,11 @@ type Evidence struct {
 }
 
 // AskRounds is how often a node asks: each round names those that the answers of
-// the last tell of.
+// the last name.
 const AskRounds = 3
 
 // Ask returns whom to ask, the most trusted first: the lease voters that the node or
-// the store knows, those that they tell of, those of the claim, and those of any
+// the store knows, those that they name, those of the claim, and those of any
 // other record, who may contradict. It is nothing where no answer is needed any more.
 func (c Claim) Ask(e Evidence) []cluster.NodeName {
 	if len(c.LeaseVoters.Names) > maxClaimed || c.known(e) {
@@ -77,9 +77,9 @@ func (c Claim) Ask(e Evidence) []cluster.NodeName {
 // found in this way because two records that follow each other share a majority's
 // node (see the package).
 //
-// Only a node without a record of the incarnation, whose store does not tell of
-// lease voters that were published, believes in lease voters that nobody it knows tells
-// of: if no other record is held by a majority of those whom it names.
+// Only a node without a record of the incarnation, whose store has no published
+// lease voters, believes in lease voters that nobody it knows reports: if no other record is
+// held by a majority of those whom it names.
 func (c Claim) Proven(e Evidence) error {
 	if err := validRecord(c.LeaseVoters); err != nil {
 		return err

@@ -79,7 +79,7 @@ func (r Recovery) Supported(own Standing, declared [][]cluster.NodeName, answers
 }
 
 // reached returns the highest of some terms that a node that has seen high takes over one
-// after the other, the lowest first. One that is out of reach is told by a voter gone
+// after the other, the lowest first. One that is out of reach gets it from a voter gone
 // wrong, and says nothing about how far the others are.
 func reached(high cluster.Term, terms []cluster.Term) cluster.Term {
 	for _, t := range slices.Sorted(slices.Values(terms)) {

@@ -34,7 +34,7 @@ func TestWhatSupportsARecovery(t *testing.T) {
 		{"nobody asked", new, old.Names, nil, none, nil, nil, "no request"},
 		{"one answers", new, old.Names, list("b", "x"), seen(old, 7), [][]cluster.NodeName{list("b", "x")},
 			map[cluster.NodeName]Standing{"x": seen(old, 7)}, "x answers"},
-		{"a node without a record, to which another tells of a majority", new, nil, list("b"), none, [][]cluster.NodeName{
+		{"a node without a record, to which another names a majority", new, nil, list("b"), none, [][]cluster.NodeName{
 			list("b"),
 		}, map[cluster.NodeName]Standing{"a": seen(old, 7)}, "names [a b x], not []"},
 		{"the same, where enough are lost", new, old.Names, list("b", "x"), none, [][]cluster.NodeName{list("b", "x")},

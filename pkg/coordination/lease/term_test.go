@@ -32,11 +32,11 @@ func TestNobodyTakesOverATermOutOfReach(t *testing.T) {
 		c.Learn(cluster.LeaseVoters{}, term)
 		r, err := c.Campaign(t0)
 		if err != nil || r.Request.Term != 6 {
-			t.Fatalf("after an observation that told of term %d: campaign %+v, %v", term, r, err)
+			t.Fatalf("after an observation of term %d: campaign %+v, %v", term, r, err)
 		}
 		c.Note(r, "b", Reply{Term: term, LeaseVoters: record(term, 0, "x")})
 		if r, err = c.Campaign(t0); err != nil || r.Request.Term != 7 || stamp(r.Request.LeaseVoters) != "5.0" {
-			t.Errorf("after a reply that told of term %d: campaign %+v, %v", term, r, err)
+			t.Errorf("after a reply with term %d: campaign %+v, %v", term, r, err)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"the next, when it has no answer from that campaign yet", "b", alive, after("a", 1, voted("b", 0)), true},
 		{"not the one after the next then", "c", alive, after("a", 1, back("b", 0)), false},
 		{"not the next, when gossip has had the time to notice", "b", alive, after("a", orphanGrace, back("b", 0)), false},
-		{"the lowest, which its own vote tells of", "a", alive, after("a", 1, back("b", 0)), true},
+		{"the lowest, as its own vote shows", "a", alive, after("a", 1, back("b", 0)), true},
 		{"not the lowest that has just started", "a", alive, started(time.Second-1, false), false},
 		{"the lowest that heard nobody", "a", alive, started(time.Second, false), true},
 		{"not where another asked and was refused", "a", alive, started(MaxTTL, true), false},
@@ -202,7 +202,7 @@ func TestTheVoteAfterARequest(t *testing.T) {
 	}
 }
 
-func TestALapsedLeaseTellsOfItsHolder(t *testing.T) {
+func TestALapsedLeaseReportsOfItsHolder(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		name string

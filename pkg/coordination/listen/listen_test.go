@@ -280,7 +280,7 @@ type addr string
 func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return string(a) }
 
-func TestTheEndOfTheListenerIsToldOn(t *testing.T) {
+func TestTheEndOfTheListenerIsReportedOn(t *testing.T) {
 	raw, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func CallerFrom(ctx context.Context) (Caller, bool) {
 }
 
 // nameKey and roleKey are the metadata in which a caller says its name and its
-// role where there is no certificate to tell them.
+// role where there is no certificate to show them.
 const (
 	nameKey = "etcdadm-node"
 	roleKey = "etcdadm-role"

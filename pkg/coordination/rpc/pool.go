@@ -22,9 +22,9 @@ import (
 
 // PoolOptions describe a [Pool].
 type PoolOptions struct {
-	// Self is this node; without TLS, callees are told this name.
+	// Self is this node; without TLS, callees are given this name.
 	Self cluster.NodeName
-	// Role is what callees are told without TLS, empty for a node.
+	// Role is what callees are given without TLS, empty for a node.
 	Role Role
 	// ClientTLS returns the configuration for a connection to a node: the own
 	// certificate, the CA, and the server name etcd-manager-server-NODE. For the
@@ -32,7 +32,7 @@ type PoolOptions struct {
 	// It is called for each handshake, so that new certificates are used. Nil
 	// means no TLS.
 	ClientTLS func(node cluster.NodeName) *tls.Config
-	// NameOf tells whose certificate a server has. It is needed with TLS.
+	// NameOf returns whose certificate a server has. It is needed with TLS.
 	NameOf func(tls.ConnectionState) (cluster.NodeName, error)
 }
 

@@ -405,7 +405,7 @@ func (damaged) ErrorKind() string { return "corrupt" }
 func (damaged) Hint() string      { return "restore it" }
 
 // A node of an older version lacks a call, and understands some orders otherwise.
-func TestAnotherVersionIsToldFromAFailure(t *testing.T) {
+func TestAnotherVersionIsReportedFromAFailure(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -417,7 +417,7 @@ func TestAnotherVersionIsToldFromAFailure(t *testing.T) {
 	_, err = p.Standing(short(t), rpc.Node{Name: "b", Address: l.Addr().String()}, "main")
 	wantKind(t, err, rpc.Invalid, "runs an older version")
 	if !errors.Is(err, rpc.ErrUnimplemented) {
-		t.Errorf("it is not told from other errors: %v", err)
+		t.Errorf("it is not distinguished from other errors: %v", err)
 	}
 	err = send(t, p, rpc.Node{Name: "b", Address: listen(t, nil, &handler{})}, &nodepb.ExecuteRequest{
 		Cluster: "main", Argv: []string{"data", "discard", "--node=b", "--name=x"}, Term: 1, Holder: "a",

@@ -53,7 +53,7 @@ type ServerOptions struct {
 	// TLS must demand client certificates (tls.RequireAndVerifyClientCert). Nil
 	// means no TLS: then callers are who they say they are.
 	TLS *tls.Config
-	// Identify tells whose certificate a connection has. It is needed with TLS.
+	// Identify returns whose certificate a connection has. It is needed with TLS.
 	// Authenticated is set for it.
 	Identify func(tls.ConnectionState) (Caller, error)
 	// Panicked is called with a handler's panic; nil ignores it. The caller gets an
@@ -104,7 +104,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 // RegisterService adds another service, before [Server.Serve].
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) { s.s.RegisterService(desc, impl) }
 
-// provingTLS tells a [listen.Limited] of those that have proven who they are.
+// provingTLS notifies a [listen.Limited] of those that have proven who they are.
 type provingTLS struct {
 	credentials.TransportCredentials
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // A Handler answers the calls. Its errors reach the caller as [*Error], with
-// the kind that [KindOf] tells. Its methods are called from many goroutines.
+// the kind that [KindOf] returns. Its methods are called from many goroutines.
 type Handler interface {
 	Observe(ctx context.Context, from Caller) (cluster.Answer, error)
 	// Execute is called for operations only. The order's Holder is the caller.
 	Execute(ctx context.Context, from Caller, e plan.Order) error
 	// Lease is called with requests whose Holder is the caller.
 	Lease(ctx context.Context, from Caller, req lease.Request) (lease.Reply, error)
-	// Standing tells to whom the node has given its vote, if that still runs.
+	// Standing reports to whom the node has given its vote, if that still runs.
 	Standing(ctx context.Context, from Caller) (lease.Standing, error)
 }
 

@@ -10,20 +10,20 @@ import (
 )
 
 // unknownService refuses the calls of services that are not served, as gRPC does by itself, and
-// tells of them: daemons of another kind may use the same port. Nothing of what they send
+// receives them: daemons of another kind may use the same port. Nothing of what they send
 // is read.
-func unknownService(tell func(from Caller, address, method string)) grpc.StreamHandler {
+func unknownService(report func(from Caller, address, method string)) grpc.StreamHandler {
 	return func(_ any, ss grpc.ServerStream) error {
 		ctx := ss.Context()
 		method, _ := grpc.MethodFromServerStream(ss)
 		from, _ := CallerFrom(ctx)
 		address := ""
 		if p, ok := peer.FromContext(ctx); ok {
-			if address = p.Addr.String(); tell != nil {
+			if address = p.Addr.String(); report != nil {
 				if host, _, err := net.SplitHostPort(address); err == nil {
 					address = host
 				}
-				tell(from, address, method)
+				report(from, address, method)
 			}
 		}
 		return status.Errorf(codes.Unimplemented, "unknown service of %s", method)

@@ -50,7 +50,7 @@ func (c *Client) entitled() error {
 }
 
 // accepted is an error where the daemons answer, and not one takes the
-// certificate, or shows one that is trusted: what they would tell is not known.
+// certificate, or shows one that is trusted: what they would say is not known.
 func accepted(obs cluster.Observation) error {
 	if slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Reachable }) {
 		return nil

@@ -182,15 +182,15 @@ func TestAListGoesOnAfterAFailure(t *testing.T) {
 		c := newSlowView(t, 4500, 100*time.Millisecond)
 		c.fail.Store(6)
 		answers := c.until()
-		told := false
+		reported := false
 		for _, a := range answers {
-			told = told || strings.Contains(a.Store.BackupsProblem, errBroken.Error())
+			reported = reported || strings.Contains(a.Store.BackupsProblem, errBroken.Error())
 			if a.Err != nil {
 				t.Errorf("meanwhile: %v", a.Err)
 			}
 		}
-		if n := c.pages.Load(); !told || n != 11 {
-			t.Errorf("told: %t, %d pages were read, want 10 and the one that failed", told, n)
+		if n := c.pages.Load(); !reported || n != 11 {
+			t.Errorf("reported: %t, %d pages were read, want 10 and the one that failed", reported, n)
 		}
 	})
 }
@@ -314,7 +314,7 @@ func TestWhatIsNotABackupDoesNotCount(t *testing.T) {
 		t.Errorf("with a signer trusted there are %v, want %v", got, want)
 	}
 	if len(a.Store.Uncounted) != 4 {
-		t.Errorf("told are %+v", a.Store.Uncounted)
+		t.Errorf("reported are %+v", a.Store.Uncounted)
 	}
 	// Nor is it restored.
 	_, err = h.s.PutRequest(t.Context(), cluster.Request{

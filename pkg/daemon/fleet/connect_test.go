@@ -18,7 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-func TestNodesGivenByAddressTellTheirNames(t *testing.T) {
+func TestNodesGivenByAddressReportTheirNames(t *testing.T) {
 	w := newTestCluster(t, nil)
 	spec, obs, err := w.connect().Observe(t.Context())
 	must(t, err)

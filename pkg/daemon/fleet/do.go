@@ -20,7 +20,7 @@ const (
 	// yieldTime is how long a coordinator that was asked to pause may take to
 	// see it and to give its lease back.
 	yieldTime = 15 * time.Second
-	// nameTime is how long a member that has just started may take to tell its
+	// nameTime is how long a member that has just started may take to report its
 	// name to the cluster.
 	nameTime = 20 * time.Second
 )

@@ -106,7 +106,7 @@ func (f *Fleet) sources(busy *atomic.Bool) observe.Sources {
 	}
 }
 
-// withPause has an observation without the store tell of a pause that nodes remember.
+// withPause has an observation without the store show a pause that nodes remember.
 func (f *Fleet) withPause(obs cluster.Observation) cluster.Observation {
 	if !f.storeRead.Load() && !obs.Store.Reachable {
 		obs.Store.Requests = paused(obs.Nodes)

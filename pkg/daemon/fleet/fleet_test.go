@@ -168,7 +168,7 @@ func TestANodeWithoutAnAddressCannotBeReached(t *testing.T) {
 	wantError(t, f.execute(t.Context(), stopFor("z"), 1, ""), "the address of node z is unknown")
 	_, err := voters{f}.Lease(t.Context(), "z", lease.Request{})
 	wantError(t, err, "the address of node z is unknown")
-	// Before the first observation gossip tells of addresses.
+	// Before the first observation gossip has addresses.
 	if _, err := f.address("b"); err != nil {
 		t.Error(err)
 	}
@@ -245,7 +245,7 @@ func TestARememberedPauseHoldsUntilTheStoreIsRead(t *testing.T) {
 	f := &Fleet{addresses: map[cluster.NodeName]string{}, lease: newTestLease()}
 	obs := cluster.Observation{Nodes: []cluster.Node{
 		{Name: "a", Reachable: true, Pause: pause("old", 1)}, {Name: "b", Reachable: true, Pause: pause("new", 2)},
-		{Name: "c", Pause: pause("told long ago", 3)}, {Name: "d", Reachable: true},
+		{Name: "c", Pause: pause("learned long ago", 3)}, {Name: "d", Reachable: true},
 	}}
 	got := f.took(obs)
 	if r, ok := got.Store.Pause(); !ok || r.Name != "new" {

@@ -17,9 +17,9 @@ import (
 
 // heardOf is what the daemons that answered a person's command know of the cluster.
 type heardOf struct {
-	mu    sync.Mutex
-	told  map[cluster.NodeName]cluster.Known
-	peers map[cluster.NodeName]observe.Peer
+	mu       sync.Mutex
+	reported map[cluster.NodeName]cluster.Known
+	peers    map[cluster.NodeName]observe.Peer
 }
 
 // maxHeard bounds how many daemons others can name.
@@ -31,10 +31,10 @@ func (h *heardOf) note(from cluster.NodeName, a cluster.Answer) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told == nil {
-		h.told, h.peers = map[cluster.NodeName]cluster.Known{}, map[cluster.NodeName]observe.Peer{}
+	if h.reported == nil {
+		h.reported, h.peers = map[cluster.NodeName]cluster.Known{}, map[cluster.NodeName]observe.Peer{}
 	}
-	h.told[from] = *a.Known
+	h.reported[from] = *a.Known
 	for _, p := range slices.Concat(a.Known.Peers, a.Known.Records) {
 		if _, known := h.peers[p.Name]; !known && p.Name != "" && p.Address != "" && len(h.peers) < maxHeard {
 			h.peers[p.Name] = observe.Peer{Name: p.Name, Address: p.Address, Unreachable: p.Unreachable}
@@ -43,10 +43,10 @@ func (h *heardOf) note(from cluster.NodeName, a cluster.Answer) {
 }
 
 // count returns how many daemons have said what they know, and how many they name.
-func (h *heardOf) count() (told, named int) {
+func (h *heardOf) count() (reported, named int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.told), len(h.peers)
+	return len(h.reported), len(h.peers)
 }
 
 // named returns the daemons that others name, by name.
@@ -57,12 +57,12 @@ func (h *heardOf) named() []observe.Peer {
 }
 
 // best returns what the daemon says that has read the store last, else, where none can
-// read it, by the first one; ok is false where none tells.
+// read it, by the first one; ok is false where none does.
 func (h *heardOf) best() (node cluster.NodeName, known cluster.Known, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(h.told)) {
-		k := h.told[name]
+	for _, name := range slices.Sorted(maps.Keys(h.reported)) {
+		k := h.reported[name]
 		reads, later := k.StoreProblem == "", known.StoreProblem != "" || k.StoreAge < known.StoreAge
 		if !ok || reads && later {
 			node, known, ok = name, k, true
@@ -93,8 +93,8 @@ func (c *Client) peers() []observe.Peer {
 func (c *Client) answer(ctx context.Context) observe.StoreAnswer {
 	own := c.view.Answer(ctx)
 	c.reads.Store(own.Err == nil)
-	node, known, told := c.heard.best()
-	if own.Err == nil || !c.showing || !told {
+	node, known, reported := c.heard.best()
+	if own.Err == nil || !c.showing || !reported {
 		return own
 	}
 	a := observe.StoreAnswer{Store: known.Store}
@@ -107,7 +107,7 @@ func (c *Client) answer(ctx context.Context) observe.StoreAnswer {
 	return a
 }
 
-// Observe observes once, for who only looks, and returns the spec that the store tells of,
+// Observe observes once, for who only looks, and returns the spec that the store reports,
 // with the policy that the coordinator works by. It asks all daemons that those know which
 // answer, and takes their word for a store that it has not, or that does not answer.
 func (c *Client) Observe(ctx context.Context) (cluster.Spec, cluster.Observation, error) {
@@ -129,11 +129,11 @@ func (c *Client) observe(ctx context.Context, show bool) (cluster.Spec, cluster.
 	c.showing = show
 	obs := c.prev
 	for round := range rounds {
-		told, named := c.heard.count()
+		reported, named := c.heard.count()
 		obs = c.fleet.Observe(ctx, obs)
-		nowTold, nowNamed := c.heard.count()
+		nowReported, nowNamed := c.heard.count()
 		// A member on an unknown machine is asked itself by the next observation.
-		more := nowNamed > named || show && nowTold > told && !c.reads.Load()
+		more := nowNamed > named || show && nowReported > reported && !c.reads.Load()
 		again := more || round == 0 && len(c.prev.Members) == 0 && len(unasked(obs)) > 0
 		if !again || ctx.Err() != nil {
 			break
@@ -177,7 +177,7 @@ func (c *Client) awayGaps(gaps []cluster.Gap) []cluster.Gap {
 	if c.away == "" || c.reads.Load() {
 		return gaps
 	}
-	if _, _, told := c.heard.best(); told && c.showing {
+	if _, _, reported := c.heard.best(); reported && c.showing {
 		return append(gaps, cluster.Gap{Source: "store from here", Text: c.away})
 	}
 	for i := range gaps {
@@ -206,7 +206,7 @@ func (c *Client) spec(ctx context.Context) cluster.Spec {
 	if f := c.view.Spec(); f != nil {
 		return f.Over(spec)
 	}
-	if _, known, told := c.heard.best(); told && c.showing && known.Spec.MemberCount > 0 {
+	if _, known, reported := c.heard.best(); reported && c.showing && known.Spec.MemberCount > 0 {
 		known.Spec.Policy = known.Spec.Policy.WithDefaults()
 		return known.Spec
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// tells has a daemon tell of the others, and of the store.
-func (w *testCluster) tells(name cluster.NodeName, f func(k *cluster.Known)) {
+// reports has a daemon report on the others, and on the store.
+func (w *testCluster) reports(name cluster.NodeName, f func(k *cluster.Known)) {
 	k := &cluster.Known{
 		Spec:  cluster.Spec{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")},
 		Store: cluster.Store{Reachable: true, BackupsKnown: true, Backups: []cluster.Backup{{Name: "one"}}},
@@ -40,10 +40,10 @@ func conditions(obs cluster.Observation) string {
 }
 
 // Who names one daemon, and has no store, is shown what that daemon knows: the others, the
-// spec, and what the store tells it.
-func TestOneDaemonTellsOfTheOthers(t *testing.T) {
+// spec, and what it has from the store.
+func TestOneDaemonReportsOfTheOthers(t *testing.T) {
 	w := newTestCluster(t, nil)
-	w.tells("b", func(*cluster.Known) {})
+	w.reports("b", func(*cluster.Known) {})
 	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["b"].address} })
 	spec, obs, err := c.Observe(t.Context())
 	must(t, err)
@@ -63,24 +63,24 @@ func TestOneDaemonTellsOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestOfTheDaemonsOneThatReadsTheStoreTellsOfIt(t *testing.T) {
+func TestOfTheDaemonsOneThatReadsTheStoreReportsOfIt(t *testing.T) {
 	w := newTestCluster(t, nil)
-	w.tells("a", func(k *cluster.Known) { k.Store.Reachable, k.StoreProblem = false, "it hangs" })
-	w.tells("b", func(*cluster.Known) {})
+	w.reports("a", func(k *cluster.Known) { k.Store.Reachable, k.StoreProblem = false, "it hangs" })
+	w.reports("b", func(*cluster.Known) {})
 	_, obs, err := w.connect().Observe(t.Context())
 	must(t, err)
 	if !obs.Store.Reachable || gaps(obs) != "" {
 		t.Errorf("gaps %+v", obs.Gaps)
 	}
 	// And of those the one that has read it last.
-	w.tells("c", func(k *cluster.Known) { k.StoreAge, k.Store.Backups = time.Minute, nil })
-	w.tells("b", func(k *cluster.Known) { k.StoreAge = time.Second })
+	w.reports("c", func(k *cluster.Known) { k.StoreAge, k.Store.Backups = time.Minute, nil })
+	w.reports("b", func(k *cluster.Known) { k.StoreAge = time.Second })
 	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["c"].address} })
 	if _, obs, err = c.Observe(t.Context()); err != nil || len(obs.Store.Backups) != 1 {
 		t.Errorf("backups %v, %v", obs.Store.Backups, err)
 	}
 	w.change("c", func(d *daemon) { d.known = nil })
-	w.tells("b", func(k *cluster.Known) { k.StoreProblem = "it hangs there too" })
+	w.reports("b", func(k *cluster.Known) { k.StoreProblem = "it hangs there too" })
 	_, obs, err = w.connect().Observe(t.Context())
 	must(t, err)
 	if len(obs.Gaps) != 1 || obs.Gaps[0].Text != "as node a sees it: it hangs" || obs.Store.Reachable {
@@ -88,7 +88,7 @@ func TestOfTheDaemonsOneThatReadsTheStoreTellsOfIt(t *testing.T) {
 	}
 }
 
-// A member that nobody has asked is not down: an older daemon does not tell of the others.
+// A member that nobody has asked is not down: an older daemon does not report on the others.
 func TestAMemberThatNobodyAskedIsUnknown(t *testing.T) {
 	w := newTestCluster(t, nil)
 	c := w.connect(func(o *ConnectOptions) { o.Nodes = []string{w.nodes["b"].address} })
@@ -124,7 +124,7 @@ func TestAStoreThatHangsIsNamedAndNotWaitedFor(t *testing.T) {
 		!strings.HasPrefix(got, "hangs://REDACTED@there/x was tried for 4") {
 		t.Errorf("gaps %+v", obs.Gaps)
 	}
-	w.tells("b", func(*cluster.Known) {})
+	w.reports("b", func(*cluster.Known) {})
 	spec, obs, err := w.connect(hanging).Observe(within(t, time.Minute))
 	must(t, err)
 	if gaps(obs) != "store from here" || !strings.Contains(text(obs), "was tried for 4") || !obs.Store.Reachable ||

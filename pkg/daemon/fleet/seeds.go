@@ -65,7 +65,7 @@ func (c *Client) findSeeds(ctx context.Context) error {
 	return nil
 }
 
-// nobody is why nobody is known who could be asked; err says why the store tells of nobody.
+// nobody is why nobody is known who could be asked; err says why the store names nobody.
 func (c *Client) nobody(err error) error {
 	var texts, addresses []string
 	denied := false

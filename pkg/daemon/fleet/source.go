@@ -47,7 +47,7 @@ func (v *StoreView) readSource(ctx context.Context) {
 	v.answer.Store.Source = v.source
 }
 
-// describe says what a request asks for. The newest backup tells of a revision
+// describe says what a request asks for. The newest backup shows a revision
 // too, and the mark may be old where the store lets nothing be overwritten.
 func (v *StoreView) describe(ctx context.Context, r cluster.Request, newest string) (cluster.Source, error) {
 	src, err := Source(ctx, v.store, r, v.fetch)

@@ -131,7 +131,7 @@ func (w *testCluster) addresses() []string {
 	return list
 }
 
-// ran lists what the daemons were told to do.
+// ran lists what the daemons were ordered to do.
 func (w *testCluster) ran() string {
 	var list []string
 	for _, n := range abc {

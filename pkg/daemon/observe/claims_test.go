@@ -32,7 +32,7 @@ func TestWhoseRecordCounts(t *testing.T) {
 		{"a far term of a node that is no member",
 			recordedThree(1).node("x", assigned("t1"), keeps("t1", 1<<60, 0, "x")), own},
 		{"the next term of one", recordedThree(1).node("x", assigned("t1"), keeps("t1", 5, 0, "x")), own},
-		{"told first", newWorldOf(recordedThree(1), "0", assigned("t1"), keeps("t1", 5, 0, "0")), own},
+		{"reported first", newWorldOf(recordedThree(1), "0", assigned("t1"), keeps("t1", 5, 0, "0")), own},
 		{"where no majority follows, the observer's record names who is asked",
 			recordedThree(0).node("x", assigned("t1"), keeps("t1", 5, 0, "x")), own},
 		{"nobody who names others is asked unless somebody names it", recordedThree(0).

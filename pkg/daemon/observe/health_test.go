@@ -122,7 +122,7 @@ func TestALeaderWithAHungDiskIsSeen(t *testing.T) {
 	equal(t, "healthy", healthyNames(obs), "b c")
 }
 
-func TestAMemberThatNeverStartedIsToldFromOneThatIsDown(t *testing.T) {
+func TestAMemberThatNeverStartedIsReportedFromOneThatIsDown(t *testing.T) {
 	strange := func(r *cluster.Report) { r.Members = append(r.Members, cluster.Member{ID: 9}) }
 	obs := newWorld().node("a", runs("t1", report(1, 1, 2, strange))).node("b",
 		runs("t1", report(2, 1, 2, strange))).merge(cluster.Observation{})

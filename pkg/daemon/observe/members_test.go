@@ -95,7 +95,7 @@ func TestMembersOfOtherIncarnationsAreLeftOut(t *testing.T) {
 	equal(t, "revision", obs.Revision, cluster.Revision(40))
 }
 
-func TestTheBestInformedMemberTellsTheList(t *testing.T) {
+func TestTheBestInformedMemberReportsTheList(t *testing.T) {
 	list := func(n int) func(*cluster.Report) { return func(r *cluster.Report) { r.Members = voters(n) } }
 	term := func(n uint64) func(*cluster.Report) { return func(r *cluster.Report) { r.RaftTerm = n } }
 	applied := func(n uint64) func(*cluster.Report) { return func(r *cluster.Report) { r.Applied = n } }
@@ -110,10 +110,10 @@ func TestTheBestInformedMemberTellsTheList(t *testing.T) {
 		{"the later raft term", []*cluster.Report{report(1, 1, 3, list(2), applied(900)), report(2, 2, 3, term(6))}, 3},
 		{"the most entries applied", []*cluster.Report{report(1, 1, 3, applied(101)), report(2, 1, 3, list(4))}, 3},
 		{"of equals the lowest id", []*cluster.Report{report(2, 1, 3, list(4)), report(1, 1, 3)}, 3},
-		{"a learner, which tells no list, is passed over", []*cluster.Report{
+		{"a learner, which reports no list, is passed over", []*cluster.Report{
 			report(4, 1, 3, list(0), applied(999)), report(1, 1, 3),
 		}, 3},
-		{"nobody tells a list", []*cluster.Report{report(4, 1, 3, list(0))}, 0},
+		{"nobody reports a list", []*cluster.Report{report(4, 1, 3, list(0))}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld()

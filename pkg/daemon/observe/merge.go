@@ -162,7 +162,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 }
 
 // downgrade returns the version to which etcd lets the cluster be downgraded, by the
-// word of who has applied most of those that can tell.
+// word of who has applied most of those that know.
 func downgrade(members []memberReport) (to etcdversion.Version) {
 	applied := uint64(0)
 	for _, v := range members {
@@ -195,7 +195,7 @@ func (in inputs) evidence(obs *cluster.Observation, reports []memberReport, m cl
 	}
 	for _, n := range obs.Nodes {
 		// A node that does not answer reported its disk long ago, and one that has
-		// other data tells of another member.
+		// other data is of another member.
 		if n.Name == m.Name && n.Reachable && n.Assigned != nil && n.Assigned.Token == obs.Token &&
 			(n.Disk.MemberID == 0 || n.Disk.MemberID == m.ID) {
 			e.Storage, e.NoReport = n.Storage, n.Process.NoReport

@@ -154,7 +154,7 @@ type refusedError struct{}
 func (refusedError) Error() string        { return "node b belongs to cluster prod" }
 func (refusedError) OtherCluster() string { return "prod" }
 
-func TestADaemonOfAnotherClusterIsThereAndTellsNothing(t *testing.T) {
+func TestADaemonOfAnotherClusterIsThereAndReportsNothing(t *testing.T) {
 	w := newWorld().unreachable("b")
 	w.in.nodes[0].err = fmt.Errorf("observe b: %w", refusedError{})
 	obs := w.merge(cluster.Observation{})

@@ -136,31 +136,31 @@ func follow(mine []memberReport) bool {
 // raft term with a leader, then the most entries applied.
 //
 // Everybody with a certificate may say that it has a member. So one is believed
-// that more than half of those who tell a list have in it; where there is none
+// that more than half of those who report a list have in it; where there is none
 // (many are away) one that was a member before, or the observer's own.
 func informed(reports []memberReport) *cluster.Report {
-	var telling, trusted []memberReport
+	var reporting, trusted []memberReport
 	for _, v := range reports {
 		if len(v.report.Members) > 0 {
-			telling = append(telling, v)
+			reporting = append(reporting, v)
 		}
 	}
-	for _, v := range telling {
+	for _, v := range reporting {
 		count := 0
-		for _, o := range telling {
+		for _, o := range reporting {
 			if v.in(o.report.Members) {
 				count++
 			}
 		}
-		if 2*count > len(telling) {
+		if 2*count > len(reporting) {
 			trusted = append(trusted, v)
 		}
 	}
 	if len(trusted) == 0 {
-		trusted = slices.DeleteFunc(slices.Clone(telling), func(v memberReport) bool { return !v.known })
+		trusted = slices.DeleteFunc(slices.Clone(reporting), func(v memberReport) bool { return !v.known })
 	}
 	if len(trusted) == 0 {
-		trusted = telling
+		trusted = reporting
 	}
 	var best *cluster.Report
 	for i := range trusted {

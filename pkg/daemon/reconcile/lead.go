@@ -24,7 +24,7 @@ func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
 }
 
 // early asks for the lease before anything has been checked. The observation that
-// follows tells whether the lease is of use. It is over where another has it.
+// follows reports whether the lease is of use. It is over where another has it.
 func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
 	leaseVoters := l.o.Early()
 	if len(leaseVoters.Names) == 0 {
@@ -101,7 +101,7 @@ func usable(obs cluster.Observation) (highest cluster.Term) {
 }
 
 // errNoLeaseVoters is why a cluster that runs is not coordinated: without lease voters
-// nobody can tell whether another acts.
+// it is unknown whether another acts.
 var errNoLeaseVoters = errors.New("no lease voters are known: the daemons of the voters' nodes do not answer")
 
 // noLeaseVoters says why none are known: a record of a term that nobody can follow is

@@ -29,7 +29,7 @@ func TestANodeThatIsNoLeaseVoterDoesNotCampaign(t *testing.T) {
 		if len(w.reports) == before {
 			t.Error("it takes an old vote for a coordinator, and says nothing")
 		}
-		// Where a lease voter coordinates, there is nothing to tell.
+		// Where a lease voter coordinates, there is nothing to report.
 		w.change(func() {
 			w.obs.Nodes = slices.Clone(w.obs.Nodes) // the loop reads the one that it was given
 			w.obs.Nodes[len(w.obs.Nodes)-1].Lease = cluster.Lease{Term: 4, Holder: "b", Running: true}

@@ -237,7 +237,7 @@ func TestAnObservationThatIsCutShortIsNotActedOn(t *testing.T) {
 		o := w.options()
 		whole := o.Observe
 		o.Observe = func(ctx context.Context, prev cluster.Observation) cluster.Observation {
-			cancel() // the daemon is told to end while it looks
+			cancel() // the daemon is asked to end while it looks
 			return whole(ctx, prev)
 		}
 		New(o).Run(ctx)

@@ -58,15 +58,15 @@ type Options struct {
 	// Previous returns the observation that the last coordinator published, for
 	// what it knew about the past.
 	Previous func(ctx context.Context) cluster.Observation
-	// Report is told what came out of each observation. It must not block for long.
+	// Report receives what came out of each observation. It must not block for long.
 	Report func(ctx context.Context, r Report)
 	// Fit says why this daemon should not coordinate now, whatever Candidate says;
 	// nil means never. It gives the lease back then.
 	Fit func() error
-	// Progress is told, again and again, within which time it will be told again, as
+	// Progress is called, again and again, with the time within which it will be called again, as
 	// long as the loop runs. It may be nil.
 	Progress func(within time.Duration)
-	// Deadline says how long an operation may take; nil for no time worth telling.
+	// Deadline says how long an operation may take; nil for no time worth naming.
 	Deadline func(obs cluster.Observation, op plan.Operation) time.Duration
 	// Wake ends a pause early, as does News.
 	Wake, News <-chan struct{}
@@ -109,7 +109,7 @@ const (
 	pauseHeld    = time.Second
 	pauseIdle    = 3 * time.Second
 	// pauseCalm is pauseIdle once nothing has been to do for calmAfter. What other nodes, the
-	// store or gossip tell ends it; a member that hangs is seen that much later.
+	// store or gossip bring ends it; a member that hangs is seen that much later.
 	pauseCalm = 5 * time.Second
 	calmAfter = 30 * time.Second
 	// pauseCampaign is the longest pause between two tries for a lease that
@@ -246,7 +246,7 @@ func (l *Loop) rest(pause time.Duration) time.Duration {
 
 // follow is a cycle in which this daemon wanted to coordinate and may not. What
 // it saw is reported only where nobody else coordinates: then it is all that
-// people can be told.
+// people can learn.
 func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	var held *lease.HeldError
 	if errors.As(err, &held) {

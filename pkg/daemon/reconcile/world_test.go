@@ -19,7 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
-// A world is a cluster of one member, as far as the loop can tell: what an observation
+// A world is a cluster of one member, as far as the loop can see: what an observation
 // shows, what operations change (as [plan.Predict] says), and a protocol of
 // everything that the loop does to it. Its clock is that of the bubble.
 type world struct {
@@ -258,7 +258,7 @@ func (l *fakeLease) Release(ctx context.Context) {
 	l.release = append(l.release, ctx.Err())
 }
 
-// run tells a story of w in a bubble of its own time. The loop begins when the
+// run plays a story of w in a bubble of its own time. The loop begins when the
 // story first lets time pass, and has ended when run returns.
 func run(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()

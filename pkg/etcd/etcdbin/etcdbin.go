@@ -43,7 +43,7 @@ type Finder struct {
 type Binaries struct {
 	// Version is the version that was asked for. kops mounts a later patch under
 	// the names of all earlier ones, so that the binary may be of a later patch:
-	// [Probe] tells.
+	// [Probe] returns.
 	Version etcdversion.Version
 	// Dir is where they are.
 	Dir string

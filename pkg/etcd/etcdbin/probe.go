@@ -21,7 +21,7 @@ import (
 const probeTimeout = 10 * time.Second
 
 // Probe asks a binary of etcd, etcdctl or etcdutl for its version. Which one it
-// is it tells by the name of the file.
+// it is shows in the name of the file.
 func Probe(ctx context.Context, path string) (etcdversion.Version, error) {
 	v, err := probe(ctx, path)
 	if err != nil {
@@ -58,7 +58,7 @@ func output(ctx context.Context, path, name, arg string) (string, error) {
 		cmd.Env = append(cmd.Env, "ETCDCTL_API=3")
 	}
 	if runtime.GOARCH != "amd64" {
-		// etcd before 3.5 runs on anything else only if it is told to.
+		// etcd before 3.5 runs on anything else only if it is configured to.
 		cmd.Env = append(cmd.Env, "ETCD_UNSUPPORTED_ARCH="+runtime.GOARCH)
 	}
 	cmd.WaitDelay = time.Second

@@ -46,7 +46,7 @@ func (c *Client) CancelDowngrade(ctx context.Context) error {
 	return nil
 }
 
-// downgradeIn returns the version of the downgrade that a status tells of, zero for
+// downgradeIn returns the version of the downgrade that a status reports, zero for
 // none.
 func downgradeIn(s *clientv3.StatusResponse) (to etcdversion.Version) {
 	if s.DowngradeInfo != nil && s.DowngradeInfo.Enabled {

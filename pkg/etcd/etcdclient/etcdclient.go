@@ -28,7 +28,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// A Reporter tells what a member says about itself.
+// A Reporter asks a member about itself.
 type Reporter interface {
 	Report(ctx context.Context) (cluster.Report, error)
 }
@@ -104,7 +104,7 @@ func Open(o Options) (*Client, error) {
 		DialKeepAliveTime:   10 * time.Second,
 		BackoffWaitBetween:  50 * time.Millisecond,
 		PermitWithoutStream: true,
-		// A member that does not listen is told of at once; who asks decides whether
+		// A member that does not listen is reported at once; who asks decides whether
 		// to ask again.
 		MaxUnaryRetries: 2,
 		DialOptions: append(how,
@@ -142,7 +142,7 @@ func (c *Client) Close() error {
 
 // readTime is how long a member may take to answer a read through the quorum: a
 // hundred times what a healthy one needs. A part of the caller's time is left
-// for telling that it did not.
+// for reporting that it did not.
 const readTime = time.Second
 
 func readContext(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -155,7 +155,7 @@ func readContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Report asks the client's first endpoint about itself. It answers without a
 // quorum, and for learners. At the same time it asks the member for a read
-// through the quorum, because etcd tells the rest from memory, also where its
+// through the quorum, because etcd reports the rest from memory, also where its
 // disk hangs; so it takes up to a second where the member does not serve, and
 // not longer than the rest where the member knows of no leader. While there is a
 // learner it proposes an entry that changes nothing: a learner that got a snapshot

@@ -33,8 +33,8 @@ type EndpointError struct {
 	Code string
 	// Cause is the kind of reason, as far as the connection shows it.
 	Cause cluster.Cause
-	// Refused says that one side has told why it does not accept the other: waiting does
-	// not change that, but for Clock. A connection that just ends tells nothing.
+	// Refused says that one side has said why it does not accept the other: waiting does
+	// not change that, but for Clock. A connection that just ends says nothing.
 	Refused bool
 	// Clock says that a clock may be why: when it is set, both accept each other.
 	Clock bool
@@ -100,7 +100,7 @@ func (e *EndpointError) observe(ctx context.Context, config *tls.Config) bool {
 	if done {
 		return true
 	}
-	// Both have told what they can when it is closed.
+	// Both have said what they can when it is closed.
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline) // it fails for closed connections only

@@ -323,7 +323,7 @@ func TestTheCertificateThatIsShown(t *testing.T) {
 	}
 }
 
-// A member without a leader is told from one that does not answer.
+// A member without a leader is distinguished from one that does not answer.
 func TestAClusterWithoutALeader(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		a, c := half(t, bin)

@@ -29,7 +29,7 @@ func (e *EndpointError) handshake(ctx context.Context, conn net.Conn, u *url.URL
 	defer stop()
 	err := c.HandshakeContext(ctx)
 	if err == nil {
-		// With TLS 1.3 the server tells what it thinks of our certificate when we
+		// With TLS 1.3 the server says what it thinks of our certificate when we
 		// believe to be done. If it likes it, its first words are those of HTTP/2.
 		_, err = c.Read(make([]byte, 1))
 	}

@@ -104,8 +104,8 @@ func (c *Client) Leader(ctx context.Context) (cluster.MemberID, error) {
 	return cluster.MemberID(s.Leader), nil
 }
 
-// compactedTimeout bounds the question for the last compaction: etcd tells it at
-// once, and tells nothing where there was none.
+// compactedTimeout bounds the question for the last compaction: etcd reports it at
+// once, and reports nothing where there was none.
 const compactedTimeout = time.Second
 
 // Compacted returns the revision of the last compaction that the member knows of.

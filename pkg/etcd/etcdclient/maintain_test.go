@@ -122,7 +122,7 @@ func TestDefragmentingGivesSpaceBack(t *testing.T) {
 	})
 }
 
-func TestHashesTellDataApart(t *testing.T) {
+func TestHashesReportDataApart(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		a, c := initialMember(t, bin)
 		first := put(t, c, "k", "1")
@@ -145,7 +145,7 @@ func TestHashesTellDataApart(t *testing.T) {
 	})
 }
 
-// A member of 3.4 that was restored, or has compacted all, tells of its present revision
+// A member of 3.4 that was restored, or has compacted all, reports its present revision
 // by the number, too, to clients and to peers.
 func TestHashesAtTheLastCompaction(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestHashesAtTheLastCompaction(t *testing.T) {
 	}
 	p := OpenPeer(nil)
 	if h, err := p.HashKV(short(t), a.PeerURL, rev); err != nil || h != now {
-		t.Errorf("the hash is %+v, and a peer is told %+v, %v", now, h, err)
+		t.Errorf("the hash is %+v, and a peer receives %+v, %v", now, h, err)
 	}
 	if _, err := c.HashKV(short(t), a.ClientURL, rev-1); !errors.Is(err, rpctypes.ErrCompacted) {
 		t.Errorf("the hash of a revision before: %v", err)
@@ -229,7 +229,7 @@ func page(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-func TestQuotasThatMetricsDoNotTell(t *testing.T) {
+func TestQuotasThatMetricsDoNotReport(t *testing.T) {
 	read := func(text string) (float64, error) {
 		s := httptest.NewServer(page(text))
 		defer s.Close()

@@ -62,7 +62,7 @@ func AsLeader(ctx context.Context, endpoint string, config *tls.Config, of clust
 
 // ActivePeers says of the other members whether the member at an endpoint, which is self, reaches
 // their peer ports: it connects to each, and tries again ten times a second. Those that it does not
-// tell of are left out, as all are before 3.4.
+// have are left out, as all are before 3.4.
 func ActivePeers(ctx context.Context, endpoint string, config *tls.Config, self cluster.MemberID) (
 	map[cluster.MemberID]bool, error) {
 	prefix := fmt.Sprintf("etcd_network_active_peers{Local=%q,Remote=", self.String())

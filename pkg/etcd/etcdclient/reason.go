@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// Reason tells why a call to an endpoint failed: its kind, and the reason in
+// Reason is why a call to an endpoint failed: its kind, and the reason in
 // words. Where no answer came, which is all that gRPC says, it connects once
 // more to find out why, which takes milliseconds as a rule, and ends with ctx.
 func Reason(ctx context.Context, endpoint string, config *tls.Config, err error) (cluster.Cause, string) {

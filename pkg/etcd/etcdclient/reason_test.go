@@ -68,7 +68,7 @@ func TestRights(t *testing.T) {
 		boss, _ := r.as(t, m, "root")
 		serving(t, boss)
 		ctx := t.Context()
-		told := func(user string, want Rights) {
+		reported := func(user string, want Rights) {
 			t.Helper()
 			c, ctx := r.as(t, m, user)
 			if got, err := c.Rights(ctx, user); err != nil || got != want {
@@ -85,33 +85,33 @@ func TestRights(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		told("etcd-manager-a", Rights{})
+		reported("etcd-manager-a", Rights{})
 		add("reader", "reading")
 		all := clientv3.PermissionType(clientv3.PermRead)
 		if _, err := boss.c.RoleGrantPermission(ctx, "reading", "\x00", "\x00", all); err != nil {
 			t.Fatal(err)
 		}
-		told("reader", Rights{})
+		reported("reader", Rights{})
 		add("root", "root")
-		told("etcd-manager-a", Rights{Ahead: true})
-		told("reader", Rights{Ahead: true})
+		reported("etcd-manager-a", Rights{Ahead: true})
+		reported("reader", Rights{Ahead: true})
 		if got, err := boss.Rights(ctx, ""); err != nil || got != (Rights{Ahead: true}) {
 			t.Errorf("without a certificate: %+v, %v", got, err)
 		}
 		add("etcd-manager-a", "root")
-		told("etcd-manager-a", Rights{Ahead: true, Root: true})
+		reported("etcd-manager-a", Rights{Ahead: true, Root: true})
 		if _, err := boss.c.AuthEnable(ctx); err != nil {
 			t.Fatal(err)
 		}
-		told("etcd-manager-a", Rights{On: true, Root: true})
-		told("reader", Rights{On: true})
-		told("nobody", Rights{On: true})
+		reported("etcd-manager-a", Rights{On: true, Root: true})
+		reported("reader", Rights{On: true})
+		reported("nobody", Rights{On: true})
 	})
 }
 
 // With authentication on, etcd takes the name in a client's certificate for its
 // user. A user of that name with the role root may ask all that a daemon asks;
-// others are denied, and are told so.
+// others are denied, and the reports say so.
 func TestAuthenticationByCertificate(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		r := newRealm(t, "main")
@@ -137,7 +137,7 @@ func TestAuthenticationByCertificate(t *testing.T) {
 		known, ctx := r.as(t, m, "etcd-manager-a")
 		report, err := readServed(t, known)
 		if err != nil || report.Read != cluster.ReadServed || report.Denied != "" || len(report.Members) != 1 {
-			t.Errorf("a user with the role root is told %+v, %v", report, err)
+			t.Errorf("a user with the role root receives %+v, %v", report, err)
 		}
 		stream, err := known.Snapshot(ctx)
 		if err == nil {
@@ -148,10 +148,10 @@ func TestAuthenticationByCertificate(t *testing.T) {
 		}
 
 		stranger, ctx := r.as(t, m, "etcd-manager-b")
-		// etcd 3.5 tells its status to whoever has a name.
+		// etcd 3.5 sends its status to whoever has a name.
 		if report, err = readServed(t, stranger); err == nil {
 			if report.Denied == "" || report.Read != cluster.ReadServed {
-				t.Errorf("a stranger is told %+v, and not that it has no rights", report)
+				t.Errorf("a stranger receives %+v, and not that it has no rights", report)
 			}
 		} else {
 			if cause, text := Reason(ctx, m.ClientURL, nil, err); cause != cluster.CauseAuth {
@@ -257,7 +257,7 @@ func TestAReadThroughTheQuorumIsAskedOfTheMember(t *testing.T) {
 	c, _ := within(t, Options{Endpoints: []string{members[0].ClientURL}})
 	testwait.For(t, "a read through the quorum", func(ctx context.Context) error {
 		if r, err := c.Report(ctx); err != nil || r.Read != cluster.ReadServed {
-			return fmt.Errorf("it tells %+v, %w", r, err)
+			return fmt.Errorf("it reports %+v, %w", r, err)
 		}
 		return nil
 	})
@@ -269,7 +269,7 @@ func TestAReadThroughTheQuorumIsAskedOfTheMember(t *testing.T) {
 	defer cancel()
 	r, err := c.Report(ctx)
 	if err != nil || r.Leader != 0 && r.Read != cluster.ReadLate {
-		t.Errorf("without its peers it tells %+v, %v", r, err)
+		t.Errorf("without its peers it reports %+v, %v", r, err)
 	}
 	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("the report took %s", took)

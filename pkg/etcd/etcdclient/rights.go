@@ -35,7 +35,7 @@ func (c *Client) Rights(ctx context.Context, user string) (Rights, error) {
 	case err != nil:
 		return Rights{}, fmt.Errorf("state of authentication: %w", err)
 	}
-	// Only root may ask for this once authentication is on. Of its state etcd 3.7 tells everybody.
+	// Only root may ask for this once authentication is on. Its state etcd 3.7 sends to everybody.
 	users, err := c.c.UserList(ctx)
 	switch {
 	case status.Enabled && err != nil && Denied(err):

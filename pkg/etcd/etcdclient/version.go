@@ -10,11 +10,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// Versions are what a member tells of versions at its URLs, to everybody.
+// Versions are the versions that a member reports at its URLs, to everybody.
 type Versions struct {
 	Server  etcdversion.Version `json:"etcdserver"`
 	Cluster etcdversion.Version `json:"etcdcluster"`
-	// Storage is told from etcd 3.6 on.
+	// Storage is reported from etcd 3.6 on.
 	Storage etcdversion.Version `json:"storage"`
 }
 
@@ -28,7 +28,7 @@ func (p *Peer) Versions(ctx context.Context, peerURL string) (Versions, error) {
 	return parseVersions(peerURL, b)
 }
 
-// parseVersions reads an answer. A cluster version that is not decided yet is told
+// parseVersions reads an answer. A cluster version that is not decided yet is reported
 // as "not_decided", and stays unknown.
 func parseVersions(url string, b []byte) (Versions, error) {
 	var raw struct{ Etcdserver, Etcdcluster, Storage string }
@@ -43,7 +43,7 @@ func parseVersions(url string, b []byte) (Versions, error) {
 }
 
 // clusterVersion asks the member at a client URL for the cluster version that it
-// knows, zero where it does not tell.
+// knows, zero where it does not report.
 func clusterVersion(ctx context.Context, c *http.Client, url string) etcdversion.Version {
 	v, err := (&Peer{c}).Versions(ctx, url) // the answer is the same as at a peer URL
 	if err != nil {

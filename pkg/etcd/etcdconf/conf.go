@@ -1,4 +1,4 @@
-// Package etcdconf writes what an etcd process is told: its environment.
+// Package etcdconf writes what an etcd process is given: its environment.
 //
 // etcd gets no command-line flags, because it refuses to start when an
 // environment variable and a flag say the same thing. Everything here is a
@@ -99,7 +99,7 @@ func Env(m Member) ([]string, error) {
 		"ETCD_INITIAL_ADVERTISE_PEER_URLS": join(m.URLs.Peer),
 		"ETCD_ADVERTISE_CLIENT_URLS":       join(m.clientURLs()),
 		"ETCD_STRICT_RECONFIG_CHECK":       "true",
-		// etcd 3.4 logs unstructured lines unless told so.
+		// etcd 3.4 logs unstructured lines unless asked to.
 		"ETCD_LOGGER":      "zap",
 		"ETCD_LOG_OUTPUTS": "stdout",
 	}

@@ -111,7 +111,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestALaterMinorIsToldWhatTheNewestKnownIs(t *testing.T) {
+func TestALaterMinorIsReportedWhatTheNewestKnownIs(t *testing.T) {
 	newest, err := Env(tlsMember("3.7.3"))
 	if err != nil {
 		t.Fatal(err)

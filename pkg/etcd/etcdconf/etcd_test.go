@@ -19,7 +19,7 @@ import (
 
 // TestRealEtcdUnderstandsItsEnvironment starts etcd of each version that is tested
 // and reads in its log that it serves, and that it has recognised everything
-// it was told.
+// it was given.
 func TestRealEtcdUnderstandsItsEnvironment(t *testing.T) {
 	f := etcdtest.Finder(t)
 	for _, v := range etcdtest.Managed() {

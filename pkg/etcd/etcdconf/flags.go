@@ -13,7 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 )
 
-// flagTable lists the flags that etcd takes, as its parser tells them: which
+// flagTable lists the flags that etcd takes, as its parser lists them: which
 // it calls "not defined", and which values it calls invalid. It was made with
 // 3.4.25, 3.5.35, 3.6.16 and 3.7.3; earlier patches know a few less.
 //

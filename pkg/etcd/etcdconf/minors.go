@@ -2,7 +2,7 @@ package etcdconf
 
 import "github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 
-// A minor says how etcd is told things from one minor version on, where that
+// A minor says how etcd is configured from one minor version on, where that
 // differs from the minor before. The facts are those of etcd --help and of
 // starting each version.
 type minor struct {

@@ -100,7 +100,7 @@ func effective(v etcdversion.Version, key, value string) bool {
 // proxies are the flags of the v2 proxy. A member has no use for them.
 const proxies = "proxy-"
 
-// lostOf says why a version cannot be told what a variable says, empty where it can.
+// lostOf says why a version has nothing for what a variable says, empty where it can.
 func lostOf(to etcdversion.Version, key, value string) string {
 	known := flagsOf(listed(to))
 	if _, gates := known["feature-gates"]; key == featureGates && !gates {

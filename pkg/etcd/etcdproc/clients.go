@@ -21,7 +21,7 @@ import (
 const (
 	// clientsTimeout is how long clients stay connected after etcd has closed the listener
 	// that took them. etcd waits 7 s for them (embed.Etcd.Close and its request timeout);
-	// those that watch have one until they are told. It answers most of what it has taken
+	// those that watch have one until they are answered. It answers most of what it has taken
 	// within milliseconds.
 	clientsTimeout = 150 * time.Millisecond
 	// cutInterval is how often it looks for them.

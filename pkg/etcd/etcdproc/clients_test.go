@@ -142,7 +142,7 @@ func hold(addresses string) error {
 }
 
 // A process that waits for its peers, too, ends although they stay. None is cut off before
-// its listener is closed, and they are not told of as clients.
+// its listener is closed, and they do not count as clients.
 func TestPeersKeepNoProcess(t *testing.T) {
 	t.Parallel()
 	mayDestroy(t)

@@ -54,7 +54,7 @@ func (b *statusFile) startError() error {
 	return b.spawnErr
 }
 
-// update changes the status and tells the reader.
+// update changes the status and notifies the reader.
 func (b *statusFile) update(change func(st *Status)) {
 	b.mu.Lock()
 	change(&b.st)

@@ -73,7 +73,7 @@ type Config struct {
 	WorkDir string
 	// ClientPorts are those at which the process takes clients. After SIGTERM, clients that
 	// are still connected 0.15 s after it has closed their listener are cut off, as it would
-	// wait for them; [Options.Log] is told how many.
+	// wait for them; [Options.Log] receives how many.
 	ClientPorts []uint16
 	// PeerPorts are those at which it takes peers, which are cut off at once when their
 	// listener is closed, where there are ClientPorts. Two Configs that differ only in the

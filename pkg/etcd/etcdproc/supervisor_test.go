@@ -179,7 +179,7 @@ func TestWhatDiesComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if how := <-died; how != st.LastExit || len(died) > 0 {
-		t.Errorf("it is told of %q, and %d times more", how, len(died))
+		t.Errorf("it reports %q, and %d times more", how, len(died))
 	}
 }
 
@@ -281,7 +281,7 @@ func TestTheProcessGetsNothingButWhatItIsGiven(t *testing.T) {
 	})
 }
 
-func TestChangesAreTold(t *testing.T) {
+func TestChangesAreReported(t *testing.T) {
 	s, _ := supervise(t, Options{})
 	waitFor := func(what string, ok func(Status) bool) {
 		t.Helper()
@@ -398,7 +398,7 @@ func TestAStopDoesNotWaitForWhatComesBeforeAStart(t *testing.T) {
 		case <-ctx.Done():
 			return nil, nil
 		case <-time.After(testwait.Limit):
-			t.Error("nobody told it to stop")
+			t.Error("nobody asked it to stop")
 			return nil, nil
 		}
 	}

@@ -36,7 +36,7 @@ func Cached(o Options) (path string, ok bool) {
 // one of the right digest, or where no digest is known, a whole one that has
 // etcd in it.
 //
-// Errors that a caller may tell apart: [*NotFoundError], [*ChecksumError],
+// Errors that a caller may distinguish: [*NotFoundError], [*ChecksumError],
 // [*NoChecksumError], [*SpaceError].
 func Download(ctx context.Context, o Options) (path string, fetched bool, err error) {
 	path, fetched, err = download(ctx, o)
@@ -163,7 +163,7 @@ func (o Options) find(ctx context.Context, w *web, part string) (digest string, 
 	return "", none
 }
 
-// noChecksum is the error where nobody tells what a candidate should be.
+// noChecksum is the error where nothing says what a candidate should be.
 func (o Options) noChecksum(c candidate) error {
 	if o.Digests != "" {
 		return &NoChecksumError{URL: shown(c.url), Observed: []string{o.DigestsFrom}, Digests: true}

@@ -288,7 +288,7 @@ func TestDownloadFromEKSDistro(t *testing.T) {
 	err := third(Download(soon(t), o))
 	wantError(t, err, s.URL+"/none/x.tar.gz: 403")
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("the error tells the secret: %v", err)
+		t.Errorf("the error has the secret: %v", err)
 	}
 }
 

@@ -49,7 +49,7 @@ func (e *ChecksumError) Hint() string {
 		"between (proxy, mirror)"
 }
 
-// A NoChecksumError says that nobody tells what an archive should be.
+// A NoChecksumError says that nothing says what an archive should be.
 type NoChecksumError struct {
 	// URL of the archive, and Observed, where a checksum could have been.
 	URL      string

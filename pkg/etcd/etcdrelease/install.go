@@ -42,7 +42,7 @@ const stagePattern = ".etcd-install-*"
 // a running etcd keeps its own file. A process that another one installs for
 // waits. Missing parents of installDir are made.
 //
-// Errors that a caller may tell apart: [*NotFoundError], [*ChecksumError],
+// Errors that a caller may distinguish: [*NotFoundError], [*ChecksumError],
 // [*NoChecksumError], [*VersionError], [*SpaceError].
 func Install(ctx context.Context, o Options, installDir string) (Installed, error) {
 	done, err := install(ctx, o, installDir)

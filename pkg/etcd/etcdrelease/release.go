@@ -40,7 +40,7 @@ type Options struct {
 	// them: no other archive is, whatever anybody else says. "" leaves it to what this program
 	// knows, and to what the source says. DigestsFrom names them in errors.
 	Digests, DigestsFrom string
-	// Progress is told how many bytes of a download are here, and how many there
+	// Progress receives how many bytes of a download are here, and how many there
 	// are, -1 if that is unknown. It may be nil. Calls do not overlap, but may
 	// come from another goroutine than the caller's.
 	Progress func(doneBytes, totalBytes int64)

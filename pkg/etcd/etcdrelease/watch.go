@@ -14,7 +14,7 @@ import (
 type watch struct {
 	next          http.RoundTripper
 	answer, stall time.Duration
-	// read is told the number of bytes that came, if it is not nil.
+	// read receives the number of bytes that came, if it is not nil.
 	read func(req *http.Request, n int)
 }
 

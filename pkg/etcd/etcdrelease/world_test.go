@@ -22,7 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// script returns a program that tells its version as the binary name does.
+// script returns a program that prints its version as the binary name does.
 func script(name, version string) []byte {
 	word := "version"
 	if name == "etcd" {
@@ -82,7 +82,7 @@ func packed(t *testing.T, b []byte) []byte {
 	return z.Bytes()
 }
 
-// release makes an archive as etcd publishes it, of scripts that tell a
+// release makes an archive as etcd publishes it, of scripts that print a
 // version, and of padding that does not shrink, so that it has a few KiB.
 func release(t *testing.T, version string) []byte {
 	t.Helper()
@@ -108,7 +108,7 @@ func digest(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// dirOf makes a directory with scripts that tell a version.
+// dirOf makes a directory with scripts that print a version.
 func dirOf(t *testing.T, version string, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()

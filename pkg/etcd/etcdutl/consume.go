@@ -8,7 +8,7 @@ import (
 
 // deleteWhenRead deletes a file as soon as somebody who has opened it to read closes it. The
 // tools of all versions open a snapshot once, copy all of it, and go on with the copy. The
-// function ends that, and deletes the file if nobody has read it, or the kernel cannot tell.
+// function ends that, and deletes the file if nobody has read it, or the kernel does not say.
 // Where somebody else has read it before the tool opens it, the tool fails, and the snapshot is
 // fetched once more.
 func deleteWhenRead(path string) (end func()) {

@@ -17,7 +17,7 @@ import (
 // names the version of the etcd that wrote it; the cluster version is the minor version
 // that all members had.
 type Contents struct {
-	// ClusterVersion is zero where nothing tells it: the cluster was never healthy.
+	// ClusterVersion is zero where nothing has it: the cluster was never healthy.
 	ClusterVersion etcdversion.Version
 	// Members is how many the cluster had.
 	Members int
@@ -31,7 +31,7 @@ type Contents struct {
 	Uncommitted int
 }
 
-// Read tells what is in a data directory of any version of etcd from 2.0 on. The error is
+// Read returns what is in a data directory of any version of etcd from 2.0 on. The error is
 // fs.ErrNotExist where there is none.
 func Read(d datadir.Dir) (Contents, error) {
 	if _, err := os.Stat(d.Log()); err != nil {

@@ -7,7 +7,7 @@
 // written before the database and may end within a record.
 //
 // What is proved absent is absent at the time of the check. A running 3.5 may take
-// new keys into its v2 store if it was told to (--enable-v2).
+// new keys into its v2 store if it was configured to (--enable-v2).
 package hazards
 
 import (
@@ -100,7 +100,7 @@ func (f findings) hazards() []cluster.Hazard {
 	return list
 }
 
-// maxNamed is how many things of a kind are told by name.
+// maxNamed is how many things of a kind are named.
 const maxNamed = 3
 
 func some(list []string, of int) string {
@@ -170,16 +170,16 @@ func from(snaps []snapFile) uint64 {
 	return snaps[1].index
 }
 
-// newest reads the newest snapshot that the log tells of too: another one was cut
-// off, and etcd does not use it. A log that tells of none begins with nothing.
+// newest reads the newest snapshot that the log has, too: another one was cut
+// off, and etcd does not use it. A log that has none begins with nothing.
 func newest(snaps []snapFile, l log) (snapshot, error) {
-	var told bool
+	var reported bool
 	var problem error
 	for _, f := range snaps {
 		if !slices.Contains(l.snapshots, f.index) {
 			continue
 		}
-		told = true
+		reported = true
 		s, err := readSnap(f.path)
 		if err == nil {
 			return s, nil
@@ -191,7 +191,7 @@ func newest(snaps []snapFile, l log) (snapshot, error) {
 	switch {
 	case problem != nil:
 		return snapshot{}, problem
-	case told || slices.ContainsFunc(l.snapshots, func(i uint64) bool { return i > 0 }):
+	case reported || slices.ContainsFunc(l.snapshots, func(i uint64) bool { return i > 0 }):
 		return snapshot{}, errors.New("the log names one that does not exist")
 	}
 	return snapshot{state: newState()}, nil

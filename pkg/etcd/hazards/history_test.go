@@ -100,7 +100,7 @@ func restored(t *testing.T, bin etcdbin.Binaries, from *etcdtest.Member) {
 	r.Kill()
 }
 
-// clean says what of the members' data differs, or cannot be told.
+// clean says what of the members' data differs, or cannot be determined.
 func clean(t *testing.T, members ...*etcdtest.Member) {
 	t.Helper()
 	for _, m := range members {

@@ -42,7 +42,7 @@ type log struct {
 	// first and last are the indexes of its entries, commit the highest one that it
 	// says is committed.
 	first, last, commit uint64
-	// snapshots are the indexes of the raft snapshots that it tells of.
+	// snapshots are the indexes of the raft snapshots that it names.
 	snapshots []uint64
 	requests  []request
 	changes   []change

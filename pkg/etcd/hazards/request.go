@@ -28,7 +28,7 @@ func (r request) refused() bool { return r.method != "PUT" || !own.MatchString(r
 const clientKeys = "/1"
 
 // left returns the keys of the v2 store that are not deleted behind an index, as far as
-// paths tell: a request that etcd has refused is in the log all the same.
+// paths show: a request that etcd has refused is in the log all the same.
 func left(keys []string, log []request, index uint64) []string {
 	there := slices.Clone(keys)
 	for _, r := range log {

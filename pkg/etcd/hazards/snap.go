@@ -56,7 +56,7 @@ type snapshot struct {
 	state
 	// keys are those that clients have written.
 	keys []string
-	// version is the cluster version that it tells of, empty for none.
+	// version is the cluster version that it has, empty for none.
 	version string
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/internal/pages"
 )
 
-// DataVersion returns the version that a member's database tells the data to be of, zero
+// DataVersion returns the version that a member's database says the data is of, zero
 // where it does not say, or where there is none: an etcd of an earlier minor version must
 // not be started on it. It is the cluster version, and, while etcd prepares a downgrade,
 // the version of the storage format, which is the later one then. It reads a few pages,
@@ -42,7 +42,7 @@ type versions struct {
 	cluster, storage etcdversion.Version
 	// applied is the raft index that it has reached.
 	applied uint64
-	// downgrade says that etcd has been told to prepare the data for an earlier version.
+	// downgrade says that etcd has been asked to prepare the data for an earlier version.
 	downgrade bool
 }
 

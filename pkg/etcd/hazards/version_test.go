@@ -17,7 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// isOf waits for the data to tell that it is of a minor version: what etcd has said it may
+// isOf waits for the data to say that it is of a minor version: what etcd has said it may
 // not have written yet.
 func isOf(t *testing.T, m *etcdtest.Member, minor int) {
 	t.Helper()
@@ -71,7 +71,7 @@ func TestDataVersionOfADowngrade(t *testing.T) {
 	isOf(t, m, 6)
 }
 
-// A snapshot that was restored tells of the cluster that it was taken from, which may be
+// A snapshot that was restored names the cluster that it was taken from, which may be
 // restored with an earlier version.
 func TestDataVersionOfARestore(t *testing.T) {
 	later, bin := etcdtest.Binaries(t, etcdtest.V36), etcdtest.Binaries(t, "3.5.35")

@@ -58,7 +58,7 @@ type Options struct {
 	DiscardTail bool
 	// ShareNetwork runs the copy in the network of the machine, on its loopback.
 	ShareNetwork bool
-	// Say is told how it goes on.
+	// Say receives how it goes on.
 	Say func(format string, args ...any)
 }
 

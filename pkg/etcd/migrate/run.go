@@ -135,7 +135,7 @@ func await(ctx context.Context, box *sandbox, client, dir, name string, ended <-
 	}
 }
 
-// ask sends a request. What comes back does not matter: the snapshots tell.
+// ask sends a request. What comes back does not matter: the snapshots show it.
 func ask(ctx context.Context, web *http.Client, url string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

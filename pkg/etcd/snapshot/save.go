@@ -31,7 +31,7 @@ type SaveOptions struct {
 	// Stall is how long the stream may give nothing before it counts as broken;
 	// zero is without limit.
 	Stall time.Duration
-	// Progress, if not nil, is told of each piece by its length.
+	// Progress, if not nil, receives each piece by its length.
 	Progress func(n int)
 }
 

@@ -35,15 +35,15 @@ func only(t *testing.T, dir string, names ...string) {
 
 func TestASavedSnapshotIsTheStream(t *testing.T) {
 	for _, size := range []int{512, 4096, 1<<18 + 512} {
-		dir, want, told := t.TempDir(), stream(size), 0
+		dir, want, reported := t.TempDir(), stream(size), 0
 		path := filepath.Join(dir, "s.db")
 		n, err := Save(t.Context(), SaveOptions{
 			Source: of(iotest.HalfReader(bytes.NewReader(want))), Path: path, Stall: time.Minute, Progress: func(n int) {
-				told += n
+				reported += n
 			},
 		})
-		if err != nil || n != int64(len(want)) || told != len(want) {
-			t.Fatalf("saved %d bytes, told of %d, %v", n, told, err)
+		if err != nil || n != int64(len(want)) || reported != len(want) {
+			t.Fatalf("saved %d bytes, reported %d, %v", n, reported, err)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("the file has %d bytes, %v", len(got), err)

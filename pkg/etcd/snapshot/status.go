@@ -101,7 +101,7 @@ func read(ctx context.Context, path string) (Status, error) {
 
 // CheckDigest reads r to its end and checks the digest there. It reports false
 // where there is none: the size is then that of a database. The error is
-// [ErrDamaged] if the digest is wrong. Progress, if not nil, is told of what has
+// [ErrDamaged] if the digest is wrong. Progress, if not nil, receives what has
 // been read, in bytes.
 func CheckDigest(ctx context.Context, r io.Reader, progress func(done int64)) (bool, error) {
 	d := NewDigest()

@@ -88,7 +88,7 @@ var computed = map[string]string{
 	"ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK": "true",
 }
 
-// environment takes over what etcd is told.
+// environment takes over what etcd is given.
 func (m *migration) environment(vars map[string]string) {
 	vars = maps.Clone(vars)
 	take := func(key string) string {

@@ -21,7 +21,7 @@ var own = []string{
 	"ReadWritePaths", "ProtectHome", "PrivateTmp", "CapabilityBoundingSet", "AmbientCapabilities",
 }
 
-// unit takes over what systemd is told.
+// unit takes over what systemd is given.
 func (m *migration) unit(from Source) {
 	s := &m.c.Service
 	s.InitSystem = machine.Systemd
@@ -119,7 +119,7 @@ type container struct {
 	}
 }
 
-// manifest takes over what the kubelet is told, and returns etcd's environment.
+// manifest takes over what the kubelet is given, and returns etcd's environment.
 func (m *migration) manifest(from Source) (map[string]string, error) {
 	var p pod
 	if err := yaml.Unmarshal([]byte(from.Text), &p); err != nil {

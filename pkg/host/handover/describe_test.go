@@ -78,7 +78,7 @@ func TestDescribed(t *testing.T) {
 		"no data, but etcd": {
 			machine.DataForeign, "does not hold", func(h *host) { obs.Data.State = cluster.DiskEmpty },
 		},
-		"tells no URL": {
+		"names no URL": {
 			machine.NameUnfit, "no client URL", func(h *host) { obs.Remote.Members[0].ClientURLs = nil },
 		},
 	} {

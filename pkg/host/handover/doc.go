@@ -18,7 +18,7 @@
 // at each point at most one of the two sides finds both the data and the order
 // to run it: before the move the daemon has neither, after the move etcdadm
 // has neither. A daemon that is started between the last two steps finds data
-// that nothing tells it to run, and leaves it alone. Back it is the mirror
+// that nothing has it run, and leaves it alone. Back it is the mirror
 // image: the order to run is taken away from the daemon, the data moves,
 // etcdadm writes its files and starts. Besides, the database's own lock, which
 // etcd holds as long as it lives, is checked before the data moves.
@@ -33,7 +33,7 @@
 // machine that is handed over decides, once and for all machines, and the
 // decision is not in anybody's head: it is the incarnation record in the control
 // store, created only if there is none, as in a bootstrap. Its voters are those of
-// the member list as the quorum tells it, without a learner or a member that has
+// the member list as the quorum reports it, without a learner or a member that has
 // never started, while all of them are healthy. Every machine takes the lease voters
 // from that record, and not from the list that it sees itself:
 //

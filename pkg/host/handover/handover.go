@@ -46,7 +46,7 @@ type Result struct {
 }
 
 // Plan returns the steps that are yet to be done in that direction, and changes
-// nothing. What only a change can tell is not found out: whether the data can be
+// nothing. What only a change can show is not found out: whether the data can be
 // renamed, and who wins the race for the record.
 func Plan(ctx context.Context, o Options, direction machine.Action) (Result, error) {
 	r := newRunner(o, direction)

@@ -28,7 +28,7 @@ const probeDir = ".handover-probe"
 
 // mayMove finds out whether what is in from can be renamed into to, which is
 // made, by doing that with an empty directory: file systems may be apart in
-// more ways than their numbers tell (bind mounts, quotas of projects).
+// more ways than their numbers show (bind mounts, quotas of projects).
 func mayMove(from, to string) error {
 	if err := hostfs.MakeDir(to, 0o700); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// The watch writes every watchEvery, so that a disk that hangs is told of within
+// The watch writes every watchEvery, so that a disk that hangs is reported within
 // seconds, at a cost of some ten microseconds a second.
 const (
 	watchEvery = 3 * time.Second
@@ -35,7 +35,7 @@ const (
 // A DiskWatch measures how a file system takes writes: it writes a few bytes to
 // a file without a name, again and again, and waits until they are on the disk.
 // One write is under way at most. Nobody ever waits for it: what is known is
-// told at once, also while the disk hangs.
+// reported at once, also while the disk hangs.
 type DiskWatch struct {
 	dir func() string
 	now func() time.Time
@@ -87,7 +87,7 @@ func (w *DiskWatch) close() {
 	}
 }
 
-// Storage tells what is known. It takes no time.
+// Storage returns what is known. It takes no time.
 func (w *DiskWatch) Storage() cluster.Storage {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -60,7 +60,7 @@ func TestHowADisksStateFollowsFromItsWrites(t *testing.T) {
 	}
 }
 
-func TestAWriteThatDoesNotEndIsTold(t *testing.T) {
+func TestAWriteThatDoesNotEndIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		dir := t.TempDir()

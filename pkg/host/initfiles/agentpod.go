@@ -22,7 +22,7 @@ type AgentPod struct {
 	Mounts    []Mount
 	// ProbeURL is where the program answers /healthz, by plain HTTP, empty for no
 	// probe. There is no liveness probe: to start it again helps nothing that it
-	// tells of.
+	// reports.
 	ProbeURL string
 	// MetricsPort is the port of /metrics at the machine's address, for the annotations by
 	// which a Prometheus finds it; empty for none.

@@ -160,7 +160,7 @@ type probe struct {
 }
 
 // newProbe returns nil without a URL. /livez and /readyz exist from 3.4.29 and
-// 3.5.11 on. Before, /health is told not to mind a full database, which no
+// 3.5.11 on. Before, /health is set not to mind a full database, which no
 // restart cures, nor, for liveness, a missing quorum.
 func newProbe(listener string, v etcdversion.Version) (*probe, error) {
 	if listener == "" {

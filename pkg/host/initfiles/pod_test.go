@@ -246,7 +246,7 @@ func TestPodAsksForItsMarker(t *testing.T) {
 	}
 }
 
-// Pages tell people to read values out of the manifest with grep, to restore a
+// Pages advise people to read values out of the manifest with grep, to restore a
 // snapshot in the running container, and to wait for the liveness probe, if there is
 // one.
 func TestManifestForPeopleWithGrep(t *testing.T) {

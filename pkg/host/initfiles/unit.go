@@ -41,7 +41,7 @@ const oomScore = "-997"
 
 // Unit returns etcd.service.
 //
-// Two settings look odd and are meant. TimeoutStartSec=infinity: etcd tells
+// Two settings look odd and are meant. TimeoutStartSec=infinity: etcd reports
 // systemd that it is ready only when the cluster has a quorum, and a member
 // that waits for the others, or that copies a large snapshot, must not be
 // killed for it; whoever starts the unit therefore does so with --no-block and
@@ -94,7 +94,7 @@ func Unit(o UnitOptions) (string, error) {
 	return strings.Replace(b.String(), unitMark, unitMark+hex.EncodeToString(sum[:8]), 1), nil
 }
 
-// unitMark begins the line that tells a process of this unit from one of the
+// unitMark begins the line that distinguishes a process of this unit from one of the
 // unit as it was before: it is in the environment of the process.
 const unitMark = "Environment=" + UnitVariable + "="
 

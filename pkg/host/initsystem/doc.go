@@ -74,7 +74,7 @@ type System interface {
 	Stop(ctx context.Context) error
 	// Restart is Stop and Start.
 	Restart(ctx context.Context) error
-	// Reload tells the init system that its files were changed or removed.
+	// Reload notifies the init system that its files were changed or removed.
 	Reload(ctx context.Context) error
 }
 
@@ -91,7 +91,7 @@ type Options struct {
 	// is needed for the kubelet, which does not say when a pod has ended.
 	Gone func(ctx context.Context) bool
 	// Busy reports that a process has etcd's database open, as an etcd has that is
-	// told to end: it answers nobody, and waits for its clients. Nil for never.
+	// asked to end: it answers nobody, and waits for its clients. Nil for never.
 	Busy func() bool
 	// PodLogs is where the kubelet keeps the logs of pods, /var/log/pods by
 	// default.

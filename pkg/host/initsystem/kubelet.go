@@ -46,7 +46,7 @@ func newKubelet(o Options) (*kubelet, error) {
 }
 
 // Status goes by the manifest, and by whether something answers. The logs of the
-// pod's containers tell a crash from a start, see [kubelet.crashed].
+// pod's containers distinguish a crash from a start, see [kubelet.crashed].
 func (k *kubelet) Status(ctx context.Context) (Status, error) {
 	there, err := k.there()
 	if err != nil {

@@ -272,7 +272,7 @@ func (s *supervised) reap() {
 }
 
 // Stop ends the supervisor, which ends its etcd, and waits until both are gone.
-// An etcd without a supervisor is told itself.
+// An etcd without a supervisor is reported itself.
 func (s *supervised) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

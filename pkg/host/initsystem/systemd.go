@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// callTimeout bounds a call of systemctl that only tells systemd something.
+	// callTimeout bounds a call of systemctl that only notifies systemd.
 	callTimeout = 30 * time.Second
 	// stopTimeout bounds stopping: systemd gives etcd 90 s before it kills it
 	// (DefaultTimeoutStopSec).
 	stopTimeout = 2 * time.Minute
-	// poll is how often something is checked that nobody tells us.
+	// poll is how often something is checked for which there is no notification.
 	poll = 100 * time.Millisecond
 	// kept are the last lines of a log.
 	kept = 20

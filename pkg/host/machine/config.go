@@ -116,7 +116,7 @@ func PlainHTTP(text string) bool {
 	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
-// PlainHTTPWarning is what everybody is told who takes a release from there.
+// PlainHTTPWarning is printed for everybody who takes a release from there.
 const PlainHTTPWarning = "etcd is downloaded over plain http: only the digest proves what it is"
 
 // A Service says how etcd is kept running.
@@ -137,7 +137,7 @@ type Service struct {
 	HardeningOff bool `json:"hardeningOff,omitempty"`
 }
 
-// Etcd is what etcd itself is told.
+// Etcd is what etcd itself is given.
 type Etcd struct {
 	// CipherSuites restricts TLS 1.2, by the names of Go's crypto/tls.
 	CipherSuites []string `json:"cipherSuites,omitempty"`

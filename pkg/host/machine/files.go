@@ -63,7 +63,7 @@ func Listeners(cfg Config) []netip.AddrPort {
 	return list
 }
 
-// Endpoints returns the client URLs that an etcd's variables tell of: its own,
+// Endpoints returns the client URLs that an etcd's variables have: its own,
 // and those of the members that it began with. These are in the variables by
 // their peer URLs; their client port is taken to be the same as here.
 func Endpoints(vars map[string]string) []string {
@@ -122,7 +122,7 @@ func parseInitialMembers(initialCluster string) []cluster.InitialMember {
 	return initialMembers
 }
 
-// member returns what etcd is told.
+// member returns what etcd is given.
 func (w *world) member() (etcdconf.Member, *Hold) {
 	cfg := w.cfg
 	file := func(pair string) etcdconf.Files {

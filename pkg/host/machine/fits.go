@@ -10,7 +10,7 @@ import (
 
 // fits holds a version that the data on the disk itself is too new for, whoever answers
 // and whatever is installed: a machine that was installed again has kept its data only.
-// Where its own etcd tells, that is newer than what it has written.
+// Where its own etcd answers, that is newer than what it has written.
 func (w *world) fits(want etcdversion.Version) *Hold {
 	why := w.unsupported(want)
 	if why != nil {

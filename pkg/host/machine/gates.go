@@ -116,7 +116,7 @@ func (w *world) fromRule(h plan.Hold) *Hold {
 	return why
 }
 
-// equal holds where the members' data differs, or nobody can tell.
+// equal holds where the members' data differs, or that is unknown.
 func (w *world) equal() *Hold {
 	c := w.obs.Remote.Compared
 	switch {
@@ -132,7 +132,7 @@ func (w *world) equal() *Hold {
 	case len(c.Unlike) > 0:
 		h := hold(DataDiffers, "find out which is right (etcdctl.sh endpoint hashkv --cluster), and have the others join again with "+
 			"an empty data directory: etcdadm reset and etcdadm join on their machines",
-			"at revision %d the data of %s is not that of %s, and after a change of the version nobody could tell",
+			"at revision %d the data of %s is not that of %s, and after a change of the version nobody could know",
 			c.Revision, listed(c.Unlike), listed(c.Like))
 		h.Momentary = true // as in the daemons, one reading is not enough
 		return h
@@ -189,7 +189,7 @@ func (w *world) versionSpec(to etcdversion.Version) cluster.Spec {
 }
 
 // asNodes is the cluster as the rules about versions see it: each member is a node that
-// tells what the member tells. What only the member's own machine knows, its binaries and
+// reports what its member says. What only the member's own machine knows, its binaries and
 // its data, counts as fit: that machine checks itself before it changes. has are further
 // versions that can be had.
 func (w *world) asNodes(has []etcdversion.Version) cluster.Observation {

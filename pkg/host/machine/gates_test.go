@@ -75,7 +75,7 @@ func TestGatesOfAChangeOfTheVersion(t *testing.T) {
 				Revision: 7, Like: []cluster.NodeName{"a", "b"}, Unlike: []cluster.NodeName{"c"},
 			}
 		}), "hold data-differs: at revision 7 the data of c is not that of a and b, and after a change of the version " +
-			"nobody could tell\n"},
+			"nobody could know\n"},
 		{"data that nobody can compare", with(runs(a, self, c), func(o *machine.Observation) {
 			o.Remote.Compared = &machine.Comparison{Problem: "c: no answer"}
 		}), "hold not-compared: the members' data could not be compared before the change of the version: c: no answer\n"},

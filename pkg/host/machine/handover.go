@@ -15,7 +15,7 @@ type Manager struct {
 	ManagerDir, PKIDir string
 	// EtcdDir is where the daemon finds binaries, in etcd-v<version>.
 	EtcdDir string
-	// ClusterName, BackupStore and GRPCPort are what the daemon is told. They are
+	// ClusterName, BackupStore and GRPCPort are what the daemon is given. They are
 	// not needed when it is handed back.
 	ClusterName, BackupStore string
 	GRPCPort                 int
@@ -104,7 +104,7 @@ type MemberData struct {
 	Present   bool
 	MemberID  cluster.MemberID
 	ClusterID cluster.ClusterID
-	// Problem says why the data does not tell whose it is.
+	// Problem says why the data does not show whose it is.
 	Problem string
 	// Busy says that a process has the database open.
 	Busy bool

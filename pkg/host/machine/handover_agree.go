@@ -96,7 +96,7 @@ func (q question) follow(r cluster.Incarnation) (Agreement, *Hold) {
 		a.Why = fmt.Sprintf("the first machine that was handed over has recorded %s; the coordinator will add this one",
 			namesOf(names))
 	case q.control.Created.Equal(cluster.MarkerUnknown):
-		a.Why = "nobody can tell from the store whether a coordinator has been at work; it will add this machine"
+		a.Why = "the store does not show whether a coordinator has been at work; it will add this machine"
 	case !q.control.Created.IsZero() && !q.control.Created.Before(r.At):
 		a.Why = "a coordinator has been at work, and the lease voters may have changed; it will add this machine"
 	default:

@@ -74,7 +74,7 @@ func TestAgree(t *testing.T) {
 				Created: t0, Incarnations: []cluster.Incarnation{first},
 			}}, false, "c1", "", "",
 		},
-		"nobody can tell whether one has": {
+		"it is unknown whether one has": {
 			question{voters: initialMembers("a", "b", "c"), control: Control{
 				Created: cluster.MarkerUnknown, Incarnations: []cluster.Incarnation{first},
 			}}, false, "c1", "", "",

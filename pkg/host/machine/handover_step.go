@@ -40,13 +40,13 @@ type MoveData struct {
 	ChangeOwner bool
 }
 
-// AssignMember tells the daemon to run the member of the journal.
+// AssignMember assigns the member of the journal to the daemon.
 type AssignMember struct {
 	Dir     string
 	Journal Journal
 }
 
-// UnassignMember tells the daemon to run nothing.
+// UnassignMember withdraws the member from the daemon.
 type UnassignMember struct{ Dir string }
 
 // RunMember has etcdadm configure and start the member. Action is Init where no other
@@ -82,10 +82,10 @@ func (o *MoveData) text() string {
 	return fmt.Sprintf("move the data of member %s from %s to %s", o.MemberID, o.From, o.To)
 }
 
-func (o *AssignMember) text() string { return fmt.Sprintf("tell etcd-manager in %s to run it", o.Dir) }
+func (o *AssignMember) text() string { return fmt.Sprintf("assign it to etcd-manager in %s", o.Dir) }
 
 func (o *UnassignMember) text() string {
-	return fmt.Sprintf("tell etcd-manager in %s to run nothing", o.Dir)
+	return fmt.Sprintf("withdraw it from etcd-manager in %s", o.Dir)
 }
 
 func (o *RunMember) text() string {

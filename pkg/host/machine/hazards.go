@@ -60,7 +60,7 @@ func (w *world) runs(v etcdversion.Version) bool {
 }
 
 // hazards returns what keeps the data from a version: what is there, and, where the
-// patch before is too old to vouch for it, what nobody can tell.
+// patch before is too old to vouch for it, what is unknown.
 func (w *world) hazards(want, low etcdversion.Version) []cluster.Hazard {
 	return cluster.HazardsWithoutSnapshot(w.obs.Data.Hazards, low, want)
 }

@@ -75,7 +75,7 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-// Without a version, nothing is installed before the cluster tells its own.
+// Without a version, nothing is installed before the cluster has its own.
 func TestVersionOfTheCluster(t *testing.T) {
 	obs := ready(healthy("a", 0xa, "10.0.0.1"))
 	obs.Remote, obs.VersionOpen = machine.Remote{Problem: "nobody listens"}, true

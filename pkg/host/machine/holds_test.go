@@ -9,9 +9,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// Everything that would hold the command back is told, each once, and nothing that only
+// Everything that would hold the command back is reported, each once, and nothing that only
 // follows from it.
-func TestAllHoldsAreTold(t *testing.T) {
+func TestAllHoldsAreReported(t *testing.T) {
 	a, other := healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xc, "10.0.0.3")
 	older := func(c *machine.Config) { c.Version = etcdversion.Must("3.5.35") }
 	badCA := func(o *machine.Observation) { o.PKI.CA, o.PKI.Problem = machine.CABad, "it is none" }

@@ -113,7 +113,7 @@ func (w *world) stopService() (Operation, *Hold) {
 	return nil, nil
 }
 
-// refused is what the phase membership would refuse, told before the ones that come before
+// refused is what the phase membership would refuse, reported before the ones that come before
 // it issue certificates and install etcd: a version or a name that cannot be.
 func (w *world) refused() *Hold {
 	if !w.obs.Remote.Answered || w.obs.VersionOpen || slices.Contains(w.goal.Skip, "membership") {
@@ -255,7 +255,7 @@ func (w *world) older(want, runs etcdversion.Version) *Hold {
 			"again, on one machine after the other", w.cfg.Paths.ControlScript(), want.Major, want.Minor)
 	}
 	h := hold(VersionStep, next, "etcd %s is older than the cluster's %s", want, runs)
-	// etcd has been told, and makes the data that of the earlier version within seconds.
+	// etcd has been given, and makes the data that of the earlier version within seconds.
 	h.Wait = w.obs.Local != nil && w.obs.Local.Downgrade.AtLeast(3, 5) && w.obs.Local.Downgrade.Major == want.Major &&
 		w.obs.Local.Downgrade.Minor == want.Minor
 	return h

@@ -35,9 +35,9 @@ func sick(m cluster.Member) cluster.Member {
 	return m
 }
 
-// tells has this machine's etcd tell of a downgrade, of the cluster version, and of the
+// reports has this machine's etcd report a downgrade, of the cluster version, and of the
 // version of its data.
-func tells(downgrade, cluster, storage string) func(*machine.Observation) {
+func reports(downgrade, cluster, storage string) func(*machine.Observation) {
 	return func(o *machine.Observation) {
 		o.Local = report("3.6.16", downgrade, cluster, storage)
 	}
@@ -181,7 +181,7 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			"hold quorum-margin: 1 of 2 voters are healthy\n"},
 		{"a member that lost its data is not started empty", join, desired(), ready(a, c, sick(self)),
 			"hold data-lost: member b has run on this machine, but /var/lib/etcd is empty\n"},
-		{"it is removed and added again when told so", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(),
+		{"it is removed and added again when asked to", machine.Goal{Action: machine.Join, ReplaceMember: true}, desired(),
 			ready(a, c, sick(self)), `
 membership: etcdadm member remove --id=b --expect-name=b --expect-voters=3
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=2
@@ -196,7 +196,7 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			"hold data-foreign: /var/lib/etcd holds data of cluster c2, but the endpoints belong to cluster c1\n"},
 		{"data of a removed member stays", join, desired(), with(ready(a, c, d), data(0xb, 0xc1)),
 			"hold data-foreign: /var/lib/etcd holds data of member b, which was removed from the cluster\n"},
-		{"it moves aside when told so", machine.Goal{Action: machine.Join, SetAsideData: true}, desired(),
+		{"it moves aside when asked to", machine.Goal{Action: machine.Join, SetAsideData: true}, desired(),
 			with(with(ready(a, c, d), data(0xb, 0xc1)), func(o *machine.Observation) {
 				o.Service = machine.ServiceStatus{State: machine.ServiceCrashing, Enabled: true}
 			}), `
@@ -221,16 +221,16 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 		{"not down", join, desired(at("3.5.35")), with(ready(a), binaries("3.5.35")),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
 		{"not down while etcd prepares the data for it", join, desired(at("3.5.35")),
-			with(with(ready(a, c, self), data(0xb, 0xc1)), tells("3.5.0", "3.5.0", "3.6.0")),
+			with(with(ready(a, c, self), data(0xb, 0xc1)), reports("3.5.0", "3.5.0", "3.6.0")),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
 		{"not down where the downgrade was cancelled", join, desired(at("3.5.35")),
-			with(with(ready(a, c, self), data(0xb, 0xc1)), tells("", "3.5.0", "3.5.0")),
+			with(with(ready(a, c, self), data(0xb, 0xc1)), reports("", "3.5.0", "3.5.0")),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
 		{"not down although older binaries are there", join, desired(at("3.5.35")),
-			with(with(with(ready(a, c, self), data(0xb, 0xc1)), binaries("3.5.35")), tells("", "3.6.0", "3.6.0")),
+			with(with(with(ready(a, c, self), data(0xb, 0xc1)), binaries("3.5.35")), reports("", "3.6.0", "3.6.0")),
 			"hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
 		{"down where etcd has prepared the data", machine.Goal{Action: machine.Join, Phase: "install"}, desired(at("3.5.35")),
-			with(with(ready(a, c, self), data(0xb, 0xc1)), tells("3.5.0", "3.5.0", "3.5.0")),
+			with(with(ready(a, c, self), data(0xb, 0xc1)), reports("3.5.0", "3.5.0", "3.5.0")),
 			"install: install etcd 3.5.35 into /opt/bin\n"},
 		{"the old version while an upgrade is under way", join, desired(at("3.5.35")),
 			with(with(ready(a), binaries("3.5.35")), func(o *machine.Observation) {

@@ -15,7 +15,7 @@ import (
 // own; only the tool that restores a snapshot is needed for it.
 func (w *world) install() (Operation, *Hold) {
 	if w.obs.VersionOpen {
-		return nil, w.unreachable() // nobody has said which, and the cluster does not tell
+		return nil, w.unreachable() // nobody has said which, and the cluster does not say
 	}
 	// Before the new ones are there: the next restart would take them.
 	if why := w.mayRun(); why != nil {
@@ -169,8 +169,8 @@ func (w *world) remembered() Operation {
 func (w *world) served() Operation {
 	r := w.obs.Record
 	risk := w.goal.AcceptVersionRisk
-	told := r.Served && (risk == "" || risk == r.VersionRisk)
-	if w.obs.Data.State != cluster.DiskData || told || r.Action == Reset || w.neverCommitted() {
+	reported := r.Served && (risk == "" || risk == r.VersionRisk)
+	if w.obs.Data.State != cluster.DiskData || reported || r.Action == Reset || w.neverCommitted() {
 		return nil
 	}
 	if risk != "" {

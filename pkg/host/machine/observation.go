@@ -31,7 +31,7 @@ type Observation struct {
 	// not there.
 	Snapshot string `json:"snapshot,omitempty"`
 	// VersionOpen says that nobody has said which version is wanted, and that the
-	// cluster, whose version is taken then, did not tell its.
+	// cluster, whose version is taken then, did not report its own.
 	VersionOpen bool `json:"versionOpen,omitempty"`
 	// Local is what this machine's etcd says, nil if it does not answer.
 	Local  *cluster.Report `json:"local,omitempty"`
@@ -234,9 +234,9 @@ func (s ServiceStatus) Active() bool {
 	return s.State != ServiceAbsent && s.State != ServiceStopped
 }
 
-// Remote is the cluster as its members tell.
+// Remote is the cluster as its members report.
 type Remote struct {
-	// Problem says why nobody told, empty if somebody did.
+	// Problem says why nobody answered, empty if somebody did.
 	Problem string `json:"problem,omitempty"`
 	// Differ says that the endpoints that were named are of different clusters, now
 	// or earlier in the same run.
@@ -256,7 +256,7 @@ type Remote struct {
 	Lowest  etcdversion.Version `json:"lowest,omitzero"`
 	Highest etcdversion.Version `json:"highest,omitzero"`
 	// ClusterVersion is the cluster version, Downgrade the version to which etcd lets the
-	// cluster be downgraded now, zero where nobody tells.
+	// cluster be downgraded now, zero where nobody says.
 	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
 	Downgrade      etcdversion.Version `json:"downgrade,omitzero"`
 	// Compared is what the voters' digests say, nil where they were not asked.
@@ -264,9 +264,9 @@ type Remote struct {
 	// Learner is what this command has seen so far of the cluster's learner.
 	Learner Learner `json:"learner,omitzero"`
 	// ClockSkew is the cluster's clock minus the machine's, as far as a TLS
-	// handshake or a response tells; zero where nothing does.
+	// handshake or a response shows; zero where nothing does.
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
-	// Unreachable are the endpoints that a person has named and that do not tell, where
+	// Unreachable are the endpoints that a person has named and that do not answer, where
 	// another one does. Scripts that read JSON know them by the older name.
 	Unreachable []UnreachableEndpoint `json:"silent,omitempty"`
 	// ClosedPeers are the members that answer clients, and whose peer port this machine
@@ -312,7 +312,7 @@ type Learner struct {
 	Absent time.Duration `json:"absent,omitempty"`
 	Behind time.Duration `json:"behind,omitempty"`
 	// Unheard is for how long the leader has had no message of it, while it did not serve:
-	// zero where the leader does not tell. A learner that copies answers each heartbeat, and
+	// zero where the leader does not say. A learner that copies answers each heartbeat, and
 	// one that the leader hears is not absent.
 	Unheard time.Duration `json:"unheard,omitempty"`
 	// Refused is for how long the leader has tried to send it the database, at least every

@@ -13,11 +13,11 @@ func Overtaken(goal Goal, cfg Config, obs Observation) *Hold {
 	return (&world{goal: goal, cfg: cfg, obs: obs}).overtaken()
 }
 
-// overtaken compares what etcd is told with the cluster's list: it does not begin with
+// overtaken compares what etcd is given with the cluster's list: it does not begin with
 // another number of members, or with other URLs.
 func (w *world) overtaken() *Hold {
-	told := parseInitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"])
-	if len(told) == 0 || !w.obs.Remote.Answered || w.obs.Data.State == cluster.DiskData {
+	reported := parseInitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"])
+	if len(reported) == 0 || !w.obs.Remote.Answered || w.obs.Data.State == cluster.DiskData {
 		return nil
 	}
 	list := func(members []cluster.InitialMember) []string {
@@ -28,7 +28,7 @@ func (w *world) overtaken() *Hold {
 		slices.Sort(all)
 		return all
 	}
-	had, has := list(told), list(w.peers())
+	had, has := list(reported), list(w.peers())
 	if slices.Equal(had, has) {
 		return nil
 	}

@@ -18,7 +18,7 @@ type Finding struct {
 	// ID names the check, for --ignore-preflight-errors. The names are kubeadm's
 	// where it has the same check.
 	ID string `json:"id"`
-	// Fatal tells an error from a warning.
+	// Fatal distinguishes an error from a warning.
 	Fatal bool   `json:"fatal"`
 	Text  string `json:"text"`
 	Next  string `json:"next,omitempty"`

@@ -59,7 +59,7 @@ func (w *world) leave() (Operation, *Hold) {
 	}
 	op, why := w.removeSafely(m)
 	if why == nil && r.Others == "" && !w.goal.KeepFiles {
-		// When it has left, its own etcd tells nothing any more.
+		// When it has left, its own etcd answers nothing any more.
 		if r.Others = w.others(m); r.Others != "" {
 			return &Remember{r}, nil
 		}
@@ -88,7 +88,7 @@ func (w *world) others(m cluster.Member) string {
 	return strings.Join(all, ",")
 }
 
-// traceless says that nothing on the machine tells of a member.
+// traceless says that nothing on the machine shows a member.
 func (w *world) traceless() bool {
 	written := len(w.obs.Written) > 0 && !w.goal.KeepFiles
 	return w.obs.Data.State == cluster.DiskEmpty && !written && !w.obs.Service.Active() && w.obs.Record == (Record{})

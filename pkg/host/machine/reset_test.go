@@ -92,7 +92,7 @@ func TestReset(t *testing.T) {
 		{"a cluster that does not answer", reset, desired(), unreachable,
 			"hold cluster-unreachable: the cluster does not answer: connection refused\n"},
 		{"and is not asked", machine.Goal{Action: machine.Reset, SkipRemoveMember: true}, desired(), unreachable, resetRest},
-		{"data goes only when told so", machine.Goal{
+		{"data goes only when asked to", machine.Goal{
 			Action: machine.Reset, SkipRemoveMember: true, DiscardData: true, RemoveCA: true,
 		}, desired(), unreachable, `
 stop: stop etcd

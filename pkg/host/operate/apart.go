@@ -20,7 +20,7 @@ const apartGrace = 3 * time.Second
 
 // Apart returns the pairs of healthy members of which the first does not reach the peer port of the
 // second, as its own etcd says. It takes longer only where there are any. What a member does not
-// tell, as one of 3.3, is no pair.
+// say, as one of 3.3, is no pair.
 func (m *Machine) Apart(ctx context.Context, members []cluster.Member) []machine.Apart {
 	conf, err := m.credentials()
 	if err != nil {
@@ -52,7 +52,7 @@ func apart(ctx context.Context, conf *tls.Config, members []cluster.Member) []ma
 				return // it answered a moment ago, and says nothing now
 			}
 			for _, to := range healthy {
-				if is, tells := active[to.ID]; to.ID != from.ID && tells && !is {
+				if is, reports := active[to.ID]; to.ID != from.ID && reports && !is {
 					found[i] = append(found[i], machine.Apart{From: name(from), To: name(to), URLs: to.PeerURLs})
 				}
 			}

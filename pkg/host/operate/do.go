@@ -60,7 +60,7 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		m.endVote()
 		err := m.membership(ctx, obs, op)
 		if err == nil && machine.Promotes(op) && !machine.Helps(m.cfg, op) && m.vote != nil {
-			m.vote.told = true // it is this step
+			m.vote.reported = true // it is this step
 		}
 		if _, removes := op.Operation.(*plan.Remove); err == nil && removes && goal.Action == machine.Reset {
 			m.left = true

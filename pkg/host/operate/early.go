@@ -24,8 +24,8 @@ type earlyVote struct {
 	// asked is what is asked for; op is the same when the answer was that it is done, and
 	// for who has seen the end of done.
 	asked, op *plan.Promote
-	// told says that the step was told of.
-	told bool
+	// reported says that the step was reported.
+	reported bool
 }
 
 // How often is asked for the vote: at first, and after some time, when much is copied.
@@ -91,7 +91,7 @@ func (m *Machine) awaitVote(ctx context.Context, r *Result) bool {
 		select {
 		case <-v.done:
 			m.noteVote(r)
-			return v.told
+			return v.reported
 		case <-ctx.Done():
 			return false
 		case <-tick.C:
@@ -103,11 +103,11 @@ func (m *Machine) awaitVote(ctx context.Context, r *Result) bool {
 	}
 }
 
-// noteVote tells of the step that was done beside the others, once. Where the list has it
+// noteVote reports the step that was done beside the others, once. Where the list has it
 // already, its own answer is waited for.
 func (m *Machine) noteVote(r *Result) {
 	v := m.vote
-	if v == nil || v.told {
+	if v == nil || v.reported {
 		return
 	}
 	has := machine.IsVoter(m.cfg, r.Last)
@@ -127,7 +127,7 @@ func (m *Machine) noteVote(r *Result) {
 	if !has && v.op == nil {
 		return
 	}
-	v.told = true
+	v.reported = true
 	step := machine.Step{Phase: "health", Do: &machine.Membership{Operation: v.asked}}
 	r.Steps = append(r.Steps, step)
 	if m.o.Began != nil {

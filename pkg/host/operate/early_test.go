@@ -10,10 +10,10 @@ import (
 
 // A vote that came beside the steps is one of them, once: also where the list has it and
 // the answer was lost, and not where it did not come, or a step of its own has done it.
-func TestAVoteBesideTheStepsIsToldOnce(t *testing.T) {
+func TestAVoteBesideTheStepsIsReportedOnce(t *testing.T) {
 	op := &plan.Promote{Name: "b", ExpectVoters: 2}
 	for name, c := range map[string]struct {
-		done, told     bool
+		done, reported bool
 		learner, there bool
 		want           int
 	}{
@@ -21,7 +21,7 @@ func TestAVoteBesideTheStepsIsToldOnce(t *testing.T) {
 		"the answer was lost":         {there: true, want: 1},
 		"it is not done":              {learner: true, there: true},
 		"the member is gone":          {},
-		"a step has done it":          {told: true, there: true},
+		"a step has done it":          {reported: true, there: true},
 		"it is done and has the vote": {done: true, there: true, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestAVoteBesideTheStepsIsToldOnce(t *testing.T) {
 			cfg.Name, cfg.Listen.Address = "b", "10.0.0.2"
 			var began int
 			m := &Machine{cfg: cfg, o: Options{Began: func(machine.Step) { began++ }}}
-			m.vote = &earlyVote{stop: func() {}, done: make(chan struct{}), asked: op, told: c.told}
+			m.vote = &earlyVote{stop: func() {}, done: make(chan struct{}), asked: op, reported: c.reported}
 			close(m.vote.done)
 			if c.done {
 				m.vote.op = op
@@ -43,7 +43,7 @@ func TestAVoteBesideTheStepsIsToldOnce(t *testing.T) {
 			m.noteVote(&r)
 			m.noteVote(&r)
 			if len(r.Steps) != c.want || began != c.want {
-				t.Errorf("it is told %d times, and begun %d times: %v", len(r.Steps), began, r.Steps)
+				t.Errorf("it is reported %d times, and begun %d times: %v", len(r.Steps), began, r.Steps)
 			}
 		})
 	}

@@ -136,7 +136,7 @@ func (m *Machine) askVoters(ctx context.Context, remote machine.Remote) {
 }
 
 // tail returns the last lines of etcd's log: more than those that the init system
-// tells of, where they can be had, because a panic ends in many lines of stack.
+// reports, where they can be had, because a panic ends in many lines of stack.
 func (m *Machine) tail(lines []string) []string {
 	if m.cfg.Service.InitSystem != machine.Process {
 		return lines

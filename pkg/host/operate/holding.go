@@ -112,10 +112,10 @@ func (r *refusals) note(err error, began, now time.Time) time.Duration {
 	return now.Sub(s.began)
 }
 
-// A repetition is how often in a row one step was done, and which step was told last.
+// A repetition is how often in a row one step was done, and which step was reported last.
 type repetition struct {
-	times int
-	told  string
+	times    int
+	reported string
 }
 
 // note returns an error for a step that is done again and again without effect. That
@@ -134,10 +134,10 @@ func (p *repetition) note(ctx context.Context, done []machine.Step, step machine
 	return wait.For(ctx, backoff(0))
 }
 
-// begins says whether a step is another one than that which was told last.
+// begins says whether a step is another one than that which was reported last.
 func (p *repetition) begins(step machine.Step) bool {
-	is := p.told == step.Text()
-	p.told = step.Text()
+	is := p.reported == step.Text()
+	p.reported = step.Text()
 	return !is
 }
 
@@ -145,7 +145,7 @@ func (p *repetition) begins(step machine.Step) bool {
 // change with each observation, as endpoints fail in turns.
 const sayAgain = time.Minute
 
-// say tells why a run waits: a new reason at once, and each once a minute.
+// say reports why a run waits: a new reason at once, and each once a minute.
 func (m *Machine) say(reason machine.Reason, text string, now time.Time) {
 	if last, said := m.said[reason]; m.o.Waiting == nil || said && now.Sub(last) < sayAgain {
 		return
@@ -157,21 +157,21 @@ func (m *Machine) say(reason machine.Reason, text string, now time.Time) {
 	m.o.Waiting(text)
 }
 
-// A reason is why a run waits: the last one that the cluster has told, and since
-// when it has told nothing.
+// A reason is why a run waits: the last one that the cluster has given, and since
+// when it has given none.
 type reason struct {
-	told        *machine.Hold
+	reported    *machine.Hold
 	unreachable time.Time
 }
 
-// retryGrace is a silence that says less than what was told before it: of a cluster
+// retryGrace is a silence that says less than what was reported before it: of a cluster
 // that is slow, for an observation or two.
 const retryGrace = 2 * askTimeout
 
 func (r *reason) note(why *machine.Hold) {
 	switch {
 	case why.Reason != machine.ClusterUnreachable:
-		*r = reason{told: why}
+		*r = reason{reported: why}
 	case r.unreachable.IsZero():
 		r.unreachable = time.Now()
 	}
@@ -180,8 +180,8 @@ func (r *reason) note(why *machine.Hold) {
 // of returns why a run that has waited in vain ends, where it ends with last.
 func (r *reason) of(last *machine.Hold) *machine.Hold {
 	short := r.unreachable.IsZero() || time.Since(r.unreachable) < retryGrace
-	if last.Reason == machine.ClusterUnreachable && r.told != nil && short {
-		return r.told
+	if last.Reason == machine.ClusterUnreachable && r.reported != nil && short {
+		return r.reported
 	}
 	return last
 }

@@ -135,7 +135,7 @@ func TestPausesGrowAndDiffer(t *testing.T) {
 	}
 }
 
-func TestAReasonIsToldOnceAMinute(t *testing.T) {
+func TestAReasonIsReportedOnceAMinute(t *testing.T) {
 	var lines []string
 	m := &Machine{o: Options{Waiting: func(text string) { lines = append(lines, text) }}}
 	for second := range 121 {
@@ -183,7 +183,7 @@ func TestStepsThatAreRepeated(t *testing.T) {
 		var done []machine.Step
 		for again.note(t.Context(), done, step) == nil {
 			if again.begins(step) != (len(done) == 0) {
-				t.Errorf("%s: told after %d times", step.Text(), len(done))
+				t.Errorf("%s: reported after %d times", step.Text(), len(done))
 			}
 			if done = append(done, step); len(done) == 6 {
 				break

@@ -69,7 +69,7 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 }
 
 // wantsRSA reports whether new keys are RSA where nobody has said: where etcd is, or
-// was, told to use cipher suites for RSA keys alone, and under an authority with an
+// was, set to use cipher suites for RSA keys alone, and under an authority with an
 // RSA key, as the existing tools make it. Those who renew certificates name no cipher
 // suites.
 func wantsRSA(cfg machine.Config) bool {

@@ -196,7 +196,7 @@ func (m *Machine) skew(ctx context.Context) time.Duration {
 }
 
 // clockOf returns how far the clock behind an endpoint is ahead, 0 where HTTP's
-// whole seconds do not tell.
+// whole seconds do not show.
 func clockOf(ctx context.Context, client *http.Client, endpoint string) (time.Duration, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/version", nil)
 	if err != nil {

@@ -103,7 +103,7 @@ func (m *Machine) watchLearner(ctx context.Context, r machine.Remote, now time.T
 	w.see(learner.ID, serves, listens, now)
 	ask := func() (etcdclient.LeaderView, error) { return m.heard(ctx, r, learner.ID) }
 	w.leaderSays(ask, r.Leader, serves, now)
-	return w.told(now)
+	return w.reported(now)
 }
 
 // leaderSays notes what the leader has had from a learner that does not serve here, also
@@ -135,22 +135,22 @@ func (m *Machine) heard(ctx context.Context, r machine.Remote, id cluster.Member
 	return etcdclient.AsLeader(ctx, r.Members[i].ClientURLs[0], conf, id)
 }
 
-// told returns what was seen, as of now.
-func (w *learnerWatch) told(now time.Time) machine.Learner {
+// reported returns what was seen, as of now.
+func (w *learnerWatch) reported(now time.Time) machine.Learner {
 	lasted := func(since time.Time) time.Duration {
 		if since.IsZero() {
 			return 0
 		}
 		return now.Sub(since)
 	}
-	told := machine.Learner{
+	reported := machine.Learner{
 		ID: w.id, Ready: lasted(w.ready), Behind: lasted(w.behind), Unheard: lasted(w.unheard), Refused: lasted(w.refused),
 	}
 	if w.listened.IsZero() {
-		told.Absent = lasted(w.absent)
+		reported.Absent = lasted(w.absent)
 	}
 	if !w.unheard.IsZero() {
-		told.Absent = min(told.Absent, told.Unheard)
+		reported.Absent = min(reported.Absent, reported.Unheard)
 	}
-	return told
+	return reported
 }

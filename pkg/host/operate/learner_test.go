@@ -18,7 +18,7 @@ func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
 	see := func(after time.Duration, id cluster.MemberID, serves, listens bool) machine.Learner {
 		now = now.Add(after)
 		w.see(id, serves, listens, now)
-		return w.told(now)
+		return w.reported(now)
 	}
 	for i, s := range []struct {
 		after           time.Duration
@@ -72,7 +72,7 @@ func TestALearnerIsUnheardByOneLeader(t *testing.T) {
 	} {
 		w.see(7, false, true, now)
 		w.hear(s.leader, etcdclient.LeaderView{Received: s.received}, now)
-		if got := w.told(now).Unheard; got != s.unheard {
+		if got := w.reported(now).Unheard; got != s.unheard {
 			t.Errorf("%d: it is unheard for %s, want %s", i, got, s.unheard)
 		}
 		now = now.Add(10 * time.Second)
@@ -80,7 +80,7 @@ func TestALearnerIsUnheardByOneLeader(t *testing.T) {
 }
 
 // A learner that only this machine cannot reach is not absent: the leader hears it. Where
-// the leader does not tell, what this machine sees counts.
+// the leader does not say, what this machine sees counts.
 func TestALearnerThatTheLeaderHearsIsNotAbsent(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -90,7 +90,7 @@ func TestALearnerThatTheLeaderHearsIsNotAbsent(t *testing.T) {
 	}{
 		{"it is heard", 7, nil, 0, 0},
 		{"it is not", 0, nil, 20 * time.Second, 20 * time.Second},
-		{"nobody tells", 0, errors.New("404"), 20 * time.Second, 0},
+		{"nobody says", 0, errors.New("404"), 20 * time.Second, 0},
 	} {
 		var w learnerWatch
 		now := time.Unix(1e9, 0)
@@ -104,7 +104,7 @@ func TestALearnerThatTheLeaderHearsIsNotAbsent(t *testing.T) {
 			}
 		}
 		want := machine.Learner{ID: 7, Absent: c.absent, Unheard: c.unheard}
-		if got := w.told(now); got != want {
+		if got := w.reported(now); got != want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestALearnerThatTakesNoSnapshot(t *testing.T) {
 		w.last = now
 		w.see(7, false, true, now)
 		w.hear(1, etcdclient.LeaderView{Received: received, Snapshots: s.sent, FailedSnapshots: s.failed}, now)
-		if got := w.told(now).Refused; got != s.refused {
+		if got := w.reported(now).Refused; got != s.refused {
 			t.Errorf("%d: it has refused for %s, want %s", i, got, s.refused)
 		}
 	}

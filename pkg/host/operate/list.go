@@ -16,7 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// An answer is what one endpoint tells.
+// An answer is what one endpoint says.
 type answer struct {
 	endpoint string
 	id       cluster.ClusterID
@@ -63,7 +63,7 @@ func (m *Machine) list(ctx context.Context, endpoints []string, known cluster.Cl
 	})
 }
 
-// unanswered returns which of the endpoints that a person has named do not tell.
+// unanswered returns which of the endpoints that a person has named do not answer.
 func unanswered(h hearing, named []string) (list []machine.UnreachableEndpoint) {
 	for _, e := range slices.Compact(slices.Sorted(slices.Values(named))) {
 		switch a, asked := h.last[e]; {
@@ -76,7 +76,7 @@ func unanswered(h hearing, named []string) (list []machine.UnreachableEndpoint) 
 	return list
 }
 
-// unreachable says why none of the endpoints has told. A refusal for certificates counts
+// unreachable says why none of the endpoints has answered. A refusal for certificates counts
 // more than an endpoint that is dead: that one may come up, and all are of one cluster,
 // which one authority has issued certificates for.
 func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error) *unreachableError {
@@ -105,7 +105,7 @@ func unreachable(h hearing, known cluster.ClusterID, explain func(answer) error)
 	return &unreachableError{text: strings.Join(texts, "; "), untrusted: untrusted, clock: untrusted && clock}
 }
 
-// An unreachableError says why no endpoint has told the member list.
+// An unreachableError says why no endpoint has sent the member list.
 type unreachableError struct {
 	text string
 	// untrusted says that some refused our certificates, or we theirs, and that none
@@ -146,7 +146,7 @@ func (m *Machine) differ(h hearing, known cluster.ClusterID) error {
 	return &differError{slices.Sorted(maps.Values(ids))}
 }
 
-// A hearing is what the endpoints have told so far.
+// A hearing is what the endpoints have answered so far.
 type hearing struct {
 	// last is the last answer of each endpoint.
 	last map[string]answer
@@ -155,7 +155,7 @@ type hearing struct {
 }
 
 // hear asks the endpoints until it is known which cluster they are of, or until
-// each has failed to tell.
+// each has failed to answer.
 func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.ClusterID,
 	ask func(context.Context, string) answer) hearing {
 	h := hearing{last: map[string]answer{}}
@@ -193,7 +193,7 @@ func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.Cl
 	return h
 }
 
-// repeat asks an endpoint until it has told which cluster it is of.
+// repeat asks an endpoint until it has said which cluster it is of.
 func repeat(ctx context.Context, endpoint string, ask func(context.Context, string) answer, answers chan<- answer) {
 	// Who is slow to answer is given more time from the second question on.
 	for limit := askTimeout; ; limit = namedTimeout {
@@ -211,7 +211,7 @@ func repeat(ctx context.Context, endpoint string, ask func(context.Context, stri
 	}
 }
 
-// open returns the endpoints that may be of another cluster and have not told, and
+// open returns the endpoints that may be of another cluster and have not answered, and
 // how long to wait for more answers after the first one, 0 for no longer.
 func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) ([]string, time.Duration) {
 	members := clientURLs(h.found.members)
@@ -234,7 +234,7 @@ func (m *Machine) open(h hearing, endpoints []string, known cluster.ClusterID) (
 	return open, wait
 }
 
-// giveUp notes the endpoints that were waited for in vain, and tells of those that
+// giveUp notes the endpoints that were waited for in vain, and reports those that
 // a person has named.
 func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
 	m.unreachable = append(m.unreachable, open...)

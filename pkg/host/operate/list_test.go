@@ -44,13 +44,13 @@ func asking(list map[string]*fakeEtcd) func(context.Context, string) answer {
 func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 	const x, y = "https://x", "https://y"
 	for _, tc := range []struct {
-		name   string
-		etcds  map[string]*fakeEtcd
-		others string
-		known  cluster.ClusterID
-		differ bool
-		told   string
-		within time.Duration
+		name     string
+		etcds    map[string]*fakeEtcd
+		others   string
+		known    cluster.ClusterID
+		differ   bool
+		reported string
+		within   time.Duration
 	}{
 		{"one cluster", map[string]*fakeEtcd{x: {id: 1}, y: {id: 1}}, y, 0, false, "", 0},
 		{"two", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 0, true, "", 0},
@@ -64,12 +64,13 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 		{"the other is not there", map[string]*fakeEtcd{x: {id: 1}}, y, 0, false, "https://y does not say", namedTimeout},
 		{"a member hangs", map[string]*fakeEtcd{x: {id: 1}, "https://other-member": {after: time.Hour}},
 			"https://other-member", 0, false, "", othersTimeout},
-		{"the data tells which", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 1, false, "", othersTimeout},
+		{"the data shows which", map[string]*fakeEtcd{x: {id: 1}, y: {id: 2}}, y, 1, false, "", othersTimeout},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var told strings.Builder
-				m := &Machine{o: Options{Endpoints: []string{x, tc.others}, Warned: func(text string) { told.WriteString(text) }}}
+				var reported strings.Builder
+				warned := func(text string) { reported.WriteString(text) }
+				m := &Machine{o: Options{Endpoints: []string{x, tc.others}, Warned: warned}}
 				began := time.Now()
 				h := m.hear(t.Context(), m.o.Endpoints, tc.known, asking(tc.etcds))
 				if took := time.Since(began); took > tc.within {
@@ -78,8 +79,8 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 				if differ := m.differ(h, tc.known); (differ != nil) != tc.differ || h.found == nil {
 					t.Errorf("different: %v, found: %v", differ, h.found)
 				}
-				if !strings.HasPrefix(told.String(), tc.told) || (told.Len() > 0) != (tc.told != "") {
-					t.Errorf("told: %q", told.String())
+				if !strings.HasPrefix(reported.String(), tc.reported) || (reported.Len() > 0) != (tc.reported != "") {
+					t.Errorf("reported: %q", reported.String())
 				}
 				if tc.differ { // whatever answers later
 					delete(tc.etcds, y)

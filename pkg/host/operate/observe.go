@@ -116,7 +116,7 @@ func (m *Machine) managed() string {
 	return ""
 }
 
-// identity tells a file from one that takes its place, "" for one that is not
+// identity distinguishes a file from one that takes its place, "" for one that is not
 // there.
 func identity(path string) string {
 	info, err := os.Stat(path)

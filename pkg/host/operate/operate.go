@@ -25,7 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )
 
-// Options say which machine, and how to tell of what is done.
+// Options say which machine, and how to report what is done.
 type Options struct {
 	// Config is the spec. What it leaves open is taken from the machine: name,
 	// address and version of the member that is there; the rest from
@@ -71,7 +71,7 @@ type Machine struct {
 	fallback *tls.Config
 	nonce    cluster.Token
 	// known are the client URLs of the members that were seen last: when this
-	// machine's own etcd is gone, the others still tell of the cluster.
+	// machine's own etcd is gone, the others still know the cluster.
 	known []string
 	// unanswered are the client URLs of members that did not answer the last observation.
 	unanswered map[string]bool
@@ -79,7 +79,7 @@ type Machine struct {
 	unreachable []string
 	// ended counts how often the service had ended while it was waited for.
 	ended int
-	// inspecting says that checks tell of endpoints that do not answer.
+	// inspecting says that checks report endpoints that do not answer.
 	inspecting bool
 	// clusters are those that the endpoints that a person has named were ever of,
 	// with one endpoint of each.
@@ -93,7 +93,7 @@ type Machine struct {
 	// rewritten says that files were written since this command last had the init system
 	// start etcd.
 	rewritten bool
-	// said is when the reasons to wait were told last.
+	// said is when the reasons to wait were reported last.
 	said map[machine.Reason]time.Time
 }
 

@@ -61,9 +61,9 @@ func newPeers(t *testing.T) *tls.Config {
 	}
 }
 
-// Peer ports that are closed, silent or of another CA are told, each with its member; those
+// Peer ports that are closed, silent or of another CA are reported, each with its member; those
 // that take a connection, of members that are down, and one's own are not.
-func TestClosedPeerPortsAreTold(t *testing.T) {
+func TestClosedPeerPortsAreReported(t *testing.T) {
 	ours, theirs := newPeers(t), newPeers(t)
 	speak := func(conf *tls.Config) func(net.Conn) {
 		return func(c net.Conn) { _ = tls.Server(c, conf).Handshake() }

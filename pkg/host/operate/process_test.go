@@ -65,7 +65,7 @@ func runs(t *testing.T, binary string, env ...string) int {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	})
-	// The kernel tells the parent that the program is new before the process has
+	// The kernel notifies the parent that the program is new before the process has
 	// its environment.
 	testwait.Until(t, "the environment of a process", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))

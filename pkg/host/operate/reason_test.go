@@ -13,7 +13,7 @@ func TestAMomentWithoutAnAnswerIsNotTheReason(t *testing.T) {
 	}
 	var r reason
 	if got := r.of(unreachable); got != unreachable {
-		t.Errorf("of a cluster that has told nothing: %v", got)
+		t.Errorf("of a cluster that has said nothing: %v", got)
 	}
 	r.note(joining)
 	if got := r.of(unreachable); got != joining {

@@ -137,7 +137,7 @@ func (m *Machine) remote(ctx context.Context, endpoints []string, known cluster.
 			}
 		}
 	}
-	said.tell(&r)
+	said.report(&r)
 	return r
 }
 
@@ -161,8 +161,8 @@ func (a *answers) note(url string, r cluster.Report, err error) {
 	}
 }
 
-// tell completes r, which has the member list.
-func (a *answers) tell(r *machine.Remote) {
+// report completes r, which has the member list.
+func (a *answers) report(r *machine.Remote) {
 	for id := range a.ids {
 		r.ClusterID = id
 	}

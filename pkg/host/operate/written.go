@@ -112,14 +112,14 @@ func running(ctx context.Context, cfg machine.Config) etcdversion.Version {
 // imageTag finds the version in the image of a static pod.
 var imageTag = regexp.MustCompile(`image: *"?[^\s"]+:v?([0-9][^\s"@]*)`)
 
-// Variables returns what the machine's etcd is told, from the file that its init
+// Variables returns what the machine's etcd is given, from the file that its init
 // system gives it.
 func Variables(cfg machine.Config) (map[string]string, error) {
 	cfg.Service.InitSystem = written(cfg)
 	return variables(cfg)
 }
 
-// variables reads what the machine's etcd is told.
+// variables reads what the machine's etcd is given.
 func variables(cfg machine.Config) (map[string]string, error) {
 	path, parse := cfg.Paths.EnvFile(), initfiles.ParseEnvFile
 	if cfg.Service.InitSystem == machine.Kubelet {

@@ -68,11 +68,11 @@ func Retry[T any](ctx context.Context, log *slog.Logger, waiting func(string),
 }
 
 // Again tries until it succeeds or ctx ends, with growing pauses up to longest. Each new
-// error is logged as what, and told to waiting, which is called with "" at the end.
+// error is logged as what, and given to waiting, which is called with "" at the end.
 func Again[T any](ctx context.Context, log *slog.Logger, what string, longest time.Duration, waiting func(string),
 	try func(context.Context) (T, error)) (T, error) {
 	defer waiting("")
-	told := ""
+	reported := ""
 	for pause := min(firstPause, longest); ; pause = min(2*pause, longest) {
 		v, err := try(ctx)
 		if err == nil {
@@ -82,11 +82,11 @@ func Again[T any](ctx context.Context, log *slog.Logger, what string, longest ti
 			return v, context.Cause(ctx)
 		}
 		why := err.Error()
-		if why != told {
+		if why != reported {
 			log.Warn(what, "why", why)
 		}
-		told = why
-		waiting(why) // also where it is the same: what is tried may have told something else
+		reported = why
+		waiting(why) // also where it is the same: what is tried may have said something else
 		if err := wait.For(ctx, pause/2+rand.N(pause)); err != nil {
 			return v, err
 		}

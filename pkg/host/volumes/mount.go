@@ -112,7 +112,7 @@ type mounting struct {
 	device string
 	number string
 	point  string
-	// volume is what tells the volume from all others.
+	// volume is what distinguishes the volume from all others.
 	volume string
 }
 
@@ -205,7 +205,7 @@ func (m *mounting) probe(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if code != 0 && code != 2 || code == 2 && strings.Contains(out, "=") {
-		return "", fmt.Errorf("blkid cannot tell what is on %s (exit code %d): %s; nothing is formatted",
+		return "", fmt.Errorf("blkid cannot determine what is on %s (exit code %d): %s; nothing is formatted",
 			m.device, code, strings.TrimSpace(out))
 	}
 	kind := ""

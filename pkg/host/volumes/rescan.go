@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// The host is told to look for devices after 2 s without one, and then every 6 s.
+// The host is made to look for devices after 2 s without one, and then every 6 s.
 const (
 	rescanFirst = 10
 	rescanEvery = 30

@@ -11,8 +11,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// A host that does not see a new disk by itself is told to look for it.
-func TestTheHostIsToldToLook(t *testing.T) {
+// A host that does not see a new disk by itself is made to look for it.
+func TestTheHostIsReportedToLook(t *testing.T) {
 	h := Host{Root: t.TempDir()}
 	scan := filepath.Join(h.Root, "sys/class/scsi_host/host0/scan")
 	for _, dir := range []string{filepath.Dir(scan), filepath.Join(h.Root, "dev/disk/by-id")} {
@@ -46,6 +46,6 @@ func TestTheHostIsToldToLook(t *testing.T) {
 	}
 	// This host has no process whose mounts could be joined.
 	if !strings.Contains(log.String(), "udevadm trigger on the host") {
-		t.Errorf("told\n%s", log.String())
+		t.Errorf("reported\n%s", log.String())
 	}
 }

@@ -15,13 +15,13 @@ import (
 )
 
 // A cloud that does not answer a question has it asked again when its time is over, with
-// growing pauses. What is waited for is told meanwhile, and stays told until there is an
+// growing pauses. What is waited for is reported meanwhile, and stays reported until there is an
 // answer, which may take as long as one question may.
 func TestACloudThatAnswersSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var begins, ends []time.Time
-		var told []string
-		got, err := Retry(t.Context(), quiet(), func(why string) { told = append(told, why) },
+		var reported []string
+		got, err := Retry(t.Context(), quiet(), func(why string) { reported = append(reported, why) },
 			func(ctx context.Context) (string, error) {
 				begins = append(begins, time.Now())
 				defer func() { ends = append(ends, time.Now()) }()
@@ -49,8 +49,8 @@ func TestACloudThatAnswersSlowly(t *testing.T) {
 			}
 		}
 		want := append(slices.Repeat([]string{context.DeadlineExceeded.Error()}, 6), "")
-		if !slices.Equal(told, want) {
-			t.Errorf("told %q", told)
+		if !slices.Equal(reported, want) {
+			t.Errorf("reported %q", reported)
 		}
 	})
 }

@@ -23,7 +23,7 @@ import (
 type Volume struct {
 	// ID is the cloud's name of it.
 	ID string
-	// UID tells it from a later volume with the same ID, in clouds where there can
+	// UID distinguishes it from a later volume with the same ID, in clouds where there can
 	// be one.
 	UID string
 	// Node is the name of the node whose disk it is.
@@ -40,12 +40,12 @@ type Volume struct {
 	// Moving says that it is on its way to this machine or from it: no other one
 	// is attached before that is over. Foreign says that it is busy and not on its
 	// way to this machine, whatever was asked for. Neither is set where the cloud
-	// does not tell.
+	// does not report.
 	Moving, Foreign bool
 	// Devices are the paths on the host at which the device may appear, the
 	// best one first. They are known once the volume is attached here.
 	Devices []string
-	// Rescan says that a device may not appear unless the host is told to look.
+	// Rescan says that a device may not appear unless the host is made to look.
 	Rescan bool
 }
 
@@ -91,7 +91,7 @@ type Options struct {
 	NetworkCIDR string
 	// Root is where the host's file system is, / without a container.
 	Root string
-	// Log is told of what a person should know.
+	// Log receives what a person should know.
 	Log *slog.Logger
 }
 
@@ -152,7 +152,7 @@ func Acquire(ctx context.Context, p Provider, log *slog.Logger, waiting func(why
 		if errors.As(err, &none) {
 			limit = longestPause
 		}
-		a.tell(err.Error())
+		a.report(err.Error())
 		pause = min(pause, limit)
 		// Machines that start together do not ask together.
 		jitter := pause/2 + rand.N(pause)
@@ -165,10 +165,10 @@ func Acquire(ctx context.Context, p Provider, log *slog.Logger, waiting func(why
 
 // An acquisition is the state of [Acquire].
 type acquisition struct {
-	p       Provider
-	log     *slog.Logger
-	waiting func(string)
-	told    string
+	p        Provider
+	log      *slog.Logger
+	waiting  func(string)
+	reported string
 	// doubtful is the volume whose attachment ended in an error: it may have
 	// been attached, so no other one is before the cloud says that it was not.
 	doubtful string
@@ -179,11 +179,11 @@ type noneFree struct{ text string }
 
 func (e *noneFree) Error() string { return e.text }
 
-func (a *acquisition) tell(why string) {
-	if why == a.told {
+func (a *acquisition) report(why string) {
+	if why == a.reported {
 		return
 	}
-	a.told = why
+	a.reported = why
 	a.log.Warn("waiting for a volume", "why", why)
 	a.waiting(why)
 }

@@ -41,26 +41,26 @@ func here(v Volume) Volume {
 	return v
 }
 
-func acquired(t *testing.T, c *cloud, want string, attached ...string) (told []string, took time.Duration) {
+func acquired(t *testing.T, c *cloud, want string, attached ...string) (reported []string, took time.Duration) {
 	t.Helper()
 	begin := time.Now()
-	v, err := Acquire(t.Context(), c, quiet(), func(why string) { told = append(told, why) })
+	v, err := Acquire(t.Context(), c, quiet(), func(why string) { reported = append(reported, why) })
 	if err != nil || v.ID != want || !v.Here {
 		t.Fatalf("acquired %+v, %v; want %s", v, err, want)
 	}
 	if !slices.Equal(c.attached, attached) {
 		t.Fatalf("attached %q, want %q", c.attached, attached)
 	}
-	return told, time.Since(begin)
+	return reported, time.Since(begin)
 }
 
 func TestTheAttachedVolumeIsPreferred(t *testing.T) {
 	c := &cloud{look: func(int) ([]Volume, error) {
 		return []Volume{{ID: "1", Node: "a"}, here(Volume{ID: "3", Node: "c"}), here(Volume{ID: "2", Node: "b"})}, nil
 	}}
-	told, _ := acquired(t, c, "2")
-	if !slices.Equal(told, []string{""}) {
-		t.Errorf("told %q", told)
+	reported, _ := acquired(t, c, "2")
+	if !slices.Equal(reported, []string{""}) {
+		t.Errorf("reported %q", reported)
 	}
 }
 
@@ -93,15 +93,15 @@ func TestAVolumeOfADyingMachineIsTakenWithinSeconds(t *testing.T) {
 			},
 			attach: func(_ int, v Volume) (Volume, error) { return here(v), nil },
 		}
-		told, took := acquired(t, c, "vol-1", "vol-1")
+		reported, took := acquired(t, c, "vol-1", "vol-1")
 		if took < dying || took > dying+8*time.Second {
 			t.Errorf("taken after %s", took)
 		}
 		if c.looks > 130 {
 			t.Errorf("%d questions in four minutes", c.looks)
 		}
-		if len(told) != 2 || !strings.Contains(told[0], "vol-1 is attached to i-old") || told[1] != "" {
-			t.Errorf("told %q", told)
+		if len(reported) != 2 || !strings.Contains(reported[0], "vol-1 is attached to i-old") || reported[1] != "" {
+			t.Errorf("reported %q", reported)
 		}
 	})
 }
@@ -115,12 +115,12 @@ func TestAThrottlingCloudIsAskedRarely(t *testing.T) {
 			}
 			return []Volume{here(Volume{ID: "1", Node: "a"})}, nil
 		}}
-		told, took := acquired(t, c, "1")
+		reported, took := acquired(t, c, "1")
 		if c.looks > 50 || took > 11*time.Minute {
 			t.Errorf("%d questions in %s", c.looks, took)
 		}
-		if len(told) != 2 || !strings.Contains(told[0], "RequestLimitExceeded") {
-			t.Errorf("told %q", told)
+		if len(reported) != 2 || !strings.Contains(reported[0], "RequestLimitExceeded") {
+			t.Errorf("reported %q", reported)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestNeverMoreThanOneAfterAnUnclearAttachment(t *testing.T) {
 	})
 }
 
-// A volume that is between free and attached is not tried, and told. If this
+// A volume that is between free and attached is not tried, and is reported. If this
 // machine may have asked for it, no other one is tried either.
 func TestABusyVolumeIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -162,9 +162,9 @@ func TestABusyVolumeIsWaitedFor(t *testing.T) {
 			return []Volume{v, {ID: "2", Node: "c"}}, nil
 		}
 		c := &cloud{look: look, attach: func(int, Volume) (Volume, error) { return Volume{}, errors.New("timeout") }}
-		told, _ := acquired(t, c, "1", "1", "1")
-		if len(told) != 3 || !strings.Contains(told[1], "no volume is free: 1 has the status attaching;") {
-			t.Errorf("told %q", told)
+		reported, _ := acquired(t, c, "1", "1", "1")
+		if len(reported) != 3 || !strings.Contains(reported[1], "no volume is free: 1 has the status attaching;") {
+			t.Errorf("reported %q", reported)
 		}
 		c = &cloud{
 			look: func(int) ([]Volume, error) {
@@ -208,7 +208,7 @@ func TestAMovingVolumeIsWaitedForAndAForeignOneIsNot(t *testing.T) {
 }
 
 // A volume that is refused is not in the way of the next one. Where all of them
-// are, the reason is told, and the cloud is asked rarely.
+// are, the reason is reported, and the cloud is asked rarely.
 func TestARefusedVolumeLeadsToTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -221,13 +221,13 @@ func TestARefusedVolumeLeadsToTheNextOne(t *testing.T) {
 				return here(v), nil
 			},
 		}
-		var told []string
-		v, err := Acquire(t.Context(), c, quiet(), func(why string) { told = append(told, why) })
+		var reported []string
+		v, err := Acquire(t.Context(), c, quiet(), func(why string) { reported = append(reported, why) })
 		if err != nil || v.ID != "2" || len(c.attached) > 100 || c.attached[0] != "1" || c.attached[1] != "2" {
 			t.Errorf("%+v, %v, attached %q", v, err, c.attached)
 		}
-		if len(told) != 2 || !strings.Contains(told[0], "reason 1") {
-			t.Errorf("told %q", told)
+		if len(reported) != 2 || !strings.Contains(reported[0], "reason 1") {
+			t.Errorf("reported %q", reported)
 		}
 	})
 }
@@ -238,10 +238,10 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		reason := errors.New("enough")
 		time.AfterFunc(time.Minute, func() { cancel(reason) })
 		c := &cloud{look: func(int) ([]Volume, error) { return nil, nil }}
-		var told []string
-		_, err := Acquire(ctx, c, quiet(), func(why string) { told = append(told, why) })
-		if !errors.Is(err, reason) || !strings.Contains(told[0], "--volume-tag") {
-			t.Errorf("%v, told %q", err, told)
+		var reported []string
+		_, err := Acquire(ctx, c, quiet(), func(why string) { reported = append(reported, why) })
+		if !errors.Is(err, reason) || !strings.Contains(reported[0], "--volume-tag") {
+			t.Errorf("%v, reported %q", err, reported)
 		}
 	})
 }

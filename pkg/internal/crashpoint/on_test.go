@@ -58,7 +58,7 @@ func TestHit(t *testing.T) {
 	}
 }
 
-// A process that is told a directory dies where a file there says, and the file is gone.
+// A process that is given a directory dies where a file there says, and the file is gone.
 func TestHitOfADirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {

@@ -29,7 +29,7 @@ type binaryWatch struct {
 	busy  bool
 }
 
-// A binaryID tells a file from another, and from what it was before: several
+// A binaryID distinguishes a file from another, and from what it was before: several
 // directories may lead to one.
 type binaryID struct {
 	device, inode  uint64

@@ -15,7 +15,7 @@ import (
 )
 
 // What is called after a version and cannot run, or is another minor version, is not
-// told as one; another patch is. One that is put right counts again.
+// reported as one; another patch is. One that is put right counts again.
 func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 	h := newHost(t)
 	lies, broken, patch := etcdversion.Must("3.6.20"), etcdversion.Must("3.6.21"), etcdversion.Must("3.6.22")
@@ -40,7 +40,7 @@ func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 	n := h.observe()
 	for v, want := range map[etcdversion.Version]bool{lies: false, broken: false, patch: true, writes: true} {
 		if got := slices.Contains(n.Versions, v); got != want {
-			t.Errorf("%s: told %t, want %t; broken: %v", v, got, want, n.Broken)
+			t.Errorf("%s: reported %t, want %t; broken: %v", v, got, want, n.Broken)
 		}
 	}
 	if w := why(n, lies); !strings.HasSuffix(w, "is etcd 3.7.0") {
@@ -56,7 +56,7 @@ func TestBinariesThatAreNotWhatTheyAreCalled(t *testing.T) {
 	})
 }
 
-// A machine may have one patch only, and another one than its disk tells of. The member runs
+// A machine may have one patch only, and another one than its disk names. The member runs
 // a later one, and an earlier one if the operator asks for that.
 func TestAMemberRunsThePatchThatIsThere(t *testing.T) {
 	h := bootstrapped(t)
@@ -68,14 +68,14 @@ func TestAMemberRunsThePatchThatIsThere(t *testing.T) {
 			}
 		}
 	}
-	var told []string
+	var reported []string
 	h.o.OtherPatch = func(v etcdversion.Version, path string) {
-		told = append(told, v.String()+" "+filepath.Base(filepath.Dir(path)))
+		reported = append(reported, v.String()+" "+filepath.Base(filepath.Dir(path)))
 	}
 	gone(writes)
 	h.restart()
-	if h.pid() == 0 || !slices.Equal(told, []string{"3.6.16 etcd-v3.6.17"}) {
-		t.Fatalf("with a later patch only: process %d, told %q", h.pid(), told)
+	if h.pid() == 0 || !slices.Equal(reported, []string{"3.6.16 etcd-v3.6.17"}) {
+		t.Fatalf("with a later patch only: process %d, reported %q", h.pid(), reported)
 	}
 	h.must(stop(), start(plan.StartRestart))
 	gone(newer)
@@ -86,20 +86,20 @@ func TestAMemberRunsThePatchThatIsThere(t *testing.T) {
 	wantError(t, h.Boot(t.Context()), "no etcd 3.6.16 on this machine")
 	wantError(t, h.do(start(plan.StartRestart)), "no etcd 3.6.16 on this machine")
 	if err := h.bootLate(t.Context()); err != nil || h.pid() != 0 {
-		t.Fatalf("an earlier patch was started unasked: %v, told %q", err, told)
+		t.Fatalf("an earlier patch was started unasked: %v, reported %q", err, reported)
 	}
 	if err := h.state.Update(nodestate.Wanted(cluster.Spec{MemberCount: 1, EtcdVersion: refuses})); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.bootLate(t.Context()); err != nil || h.pid() == 0 || told[len(told)-1] != "3.6.16 etcd-v3.6.5" {
-		t.Errorf("with the earlier patch that is asked for: %v, process %d, told %q", err, h.pid(), told)
+	if err := h.bootLate(t.Context()); err != nil || h.pid() == 0 || reported[len(reported)-1] != "3.6.16 etcd-v3.6.5" {
+		t.Errorf("with the earlier patch that is asked for: %v, process %d, reported %q", err, h.pid(), reported)
 	}
 	if v := h.disk().Assigned.Version; v != writes {
 		t.Errorf("the version of the member is %s", v)
 	}
 }
 
-// A node tells what its member would lose with the other minor versions that it has.
+// A node reports what its member would lose with the other minor versions that it has.
 func TestLostSettings(t *testing.T) {
 	l := &Local{o: LocalOptions{UserEnv: map[string]string{"ETCD_ENABLE_V2": "true", "ETCD_SNAPSHOT_COUNT": "5"}}}
 	has := []etcdversion.Version{

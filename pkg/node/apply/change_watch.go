@@ -61,7 +61,7 @@ func (s *changeWatcher) end(ctx context.Context) {
 	}
 }
 
-// watchChange sees the change of version that s tells of to its end. There are three
+// watchChange sees the change of version that s has to its end. There are three
 // ends. The new version serves: the record goes. Its process dies again and again,
 // or does not serve while the others do: the node goes back to the old version,
 // and the record says why. Or that is not possible any more, because the cluster

@@ -372,12 +372,12 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	_ = l.o.Proc.StopWithin(ctx, 0)
 	// What cannot be written down is found again after the next start.
 	_ = l.recordDifference(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
-	// The supervisor tells why it does not run.
+	// The supervisor reports why it does not run.
 	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting, spawnOptions{})
 	return true
 }
 
-// recordDifference writes down what is known against the member that s tells of.
+// recordDifference writes down what is known against the member that s names.
 func (l *Local) recordDifference(s nodestate.State, text string) error {
 	return l.o.State.Update(nodestate.RecordDifference(s, text, refuse("the node now runs another member")))
 }

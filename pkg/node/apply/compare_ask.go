@@ -119,13 +119,13 @@ func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster
 
 // voters returns the voters of which a majority counts, by name, and whether this
 // node's member is one: those that the member reports, and those it reported
-// before. Until it has read its log to the end, etcd 3.5 tells of some only, and of
+// before. Until it has read its log to the end, etcd 3.5 knows some only, and of
 // few a minority may be a majority. One that has left is in the way until the
 // node has checked its member again.
-func (l *Local) voters(s nodestate.State, told []cluster.Member) (
+func (l *Local) voters(s nodestate.State, reported []cluster.Member) (
 	voters []cluster.InitialMember, counts bool, err error) {
 	voters, known := slices.Clone(s.Voters), false
-	for _, m := range told {
+	for _, m := range reported {
 		own := m.Name == l.o.Name || m.ID == s.MemberID
 		if own && m.Name != l.o.Name {
 			m.Name = l.o.Name
@@ -190,7 +190,7 @@ func (a *asked) digest(ctx context.Context, p *etcdclient.Peer, at cluster.Revis
 		a.compacted = a.CompactRevision
 		if at == 0 && a.CompactRevision == a.Revision {
 			// Of this revision members keep the digest that the compaction made, of what
-			// there was before it, and tell that one.
+			// there was before it, and return that one.
 			a.Digest, err = p.HashKV(ctx, u, a.Revision)
 		}
 		return err

@@ -51,7 +51,7 @@ func TestAPersonMayAcceptTheData(t *testing.T) {
 	f := newFakeTrio(t)
 	f.set(wrong, "a")
 	f.found()
-	// Its fake etcd tells nobody its id.
+	// Its fake etcd has no id.
 	if err := f.state.Update(func(s *nodestate.State) error {
 		s.MemberID, s.MemberToken = 1, "t1"
 		return nil
@@ -303,11 +303,11 @@ func TestMembersAreAskedWithTheCertificateOfTheMember(t *testing.T) {
 		t.Error("it has a certificate before a member was started")
 	}
 	if n, _ := h.Observe(t.Context()); n.PeerKeys {
-		t.Error("it tells of keys before a member was started")
+		t.Error("it reports keys before a member was started")
 	}
 	h.must(prepare(), start(plan.StartNew))
 	if n, _ := h.Observe(t.Context()); !n.PeerKeys {
-		t.Error("it does not tell that its member has keys")
+		t.Error("it does not report that its member has keys")
 	}
 	p, err := h.peer()
 	if err != nil {

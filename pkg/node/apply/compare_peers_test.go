@@ -57,7 +57,7 @@ func newFakeTrio(t *testing.T, change ...func(*LocalOptions)) *fakeTrio {
 	return f
 }
 
-// found has the host's member run, with the voters that it was told of.
+// found has the host's member run, with the voters that it was given.
 func (f *fakeTrio) found() {
 	f.t.Helper()
 	promise, first := prepare(), start(plan.StartNew)
@@ -80,12 +80,12 @@ func (f *fakeTrio) members() []map[string]any {
 }
 
 func (f *fakeTrio) handler(p *fakePeer) http.Handler {
-	tell := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
+	send := func(w http.ResponseWriter, v any) { _ = json.NewEncoder(w).Encode(v) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		tell(w, map[string]string{"etcdserver": p.version})
+		send(w, map[string]string{"etcdserver": p.version})
 	})
 	mux.HandleFunc("/members", func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
@@ -98,7 +98,7 @@ func (f *fakeTrio) handler(p *fakePeer) http.Handler {
 			}
 			return
 		}
-		tell(w, f.members())
+		send(w, f.members())
 	})
 	mux.HandleFunc("/members/hashkv", func(w http.ResponseWriter, r *http.Request) {
 		var ask struct {
@@ -115,7 +115,7 @@ func (f *fakeTrio) handler(p *fakePeer) http.Handler {
 		if ask.Revision == p.compacted && p.kept {
 			compacted-- // what it was before
 		}
-		tell(w, map[string]any{"header": map[string]any{"revision": p.revision}, "hash": hash, "compact_revision": compacted})
+		send(w, map[string]any{"header": map[string]any{"revision": p.revision}, "hash": hash, "compact_revision": compacted})
 	})
 	return mux
 }

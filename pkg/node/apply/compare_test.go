@@ -128,7 +128,7 @@ func (h *host) down() {
 func (h *host) up() {
 	h.t.Helper()
 	h.start()
-	// A member that must not start is an error here, and told by Look as well.
+	// A member that must not start is an error here, and reported by Look as well.
 	if err := h.Boot(h.t.Context()); err != nil && !errors.As(err, new(*DiffersError)) {
 		h.t.Errorf("boot: %v", err)
 	}
@@ -344,8 +344,8 @@ func TestTheFirstMemberOfAnUpgradeIsNotCondemned(t *testing.T) {
 	c.right(c.h[0], c.h[1])
 }
 
-// Until a majority has been compared, nobody is told that the data is right.
-func TestComparingIsTold(t *testing.T) {
+// Until a majority has been compared, nobody reads that the data is right.
+func TestComparingIsReported(t *testing.T) {
 	etcdtest.Each(t, func(t *testing.T, bin etcdbin.Binaries) {
 		c := newTrio(t, bin)
 		compared := func(h *host) {

@@ -240,7 +240,7 @@ func ended(ctx context.Context) bool {
 }
 
 // ErrNoTerm is returned for an operation on a cluster whose lease voters are not
-// known: without them nobody can tell whether another acts.
+// known: without them it is unknown whether another acts.
 var ErrNoTerm = errors.New(
 	"the lease voters are unknown, so nobody can hold the lease: the daemons of the voters' nodes do not answer")
 

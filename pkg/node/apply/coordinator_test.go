@@ -216,7 +216,7 @@ func (e fakeEtcd) CancelDowngrade(ctx context.Context) error {
 	return e.change(ctx, "cancel the downgrade")
 }
 
-// Report and HashKV tell of the member at the URL that was connected to last.
+// Report and HashKV report the member at the URL that was connected to last.
 func (e fakeEtcd) Report(ctx context.Context) (cluster.Report, error) {
 	if slices.Contains(e.silent, e.urls[0]) {
 		<-ctx.Done()
@@ -387,12 +387,12 @@ func TestWhereEtcdIsAsked(t *testing.T) {
 	st.obs.Nodes[0].Assigned.Quarantined = true
 	st.obs.Members[1].Healthy, st.members[1].Healthy = false, false
 	st.obs.Nodes[2].Reachable = false
-	st.obs.Members[2].ClientURLs = []string{"http://told:4001"}
+	st.obs.Members[2].ClientURLs = []string{"http://reported:4001"}
 	if err := st.do(t, addD); err != nil {
 		t.Fatal(err)
 	}
 	// a is quarantined, b is unhealthy, and of c only the list knows.
-	if want := []string{"http://a:8001", "http://told:4001"}; !slices.Equal(st.asked, want) {
+	if want := []string{"http://a:8001", "http://reported:4001"}; !slices.Equal(st.asked, want) {
 		t.Errorf("asked at %v, want %v", st.asked, want)
 	}
 	st = newStage()
@@ -433,7 +433,7 @@ func TestAStoreThatRefusesIsTheError(t *testing.T) {
 	}
 }
 
-func TestPruneGoesOnAfterAnErrorAndTellsIt(t *testing.T) {
+func TestPruneGoesOnAfterAnErrorAndReportsIt(t *testing.T) {
 	st := newStage()
 	st.records = errors.New("access denied")
 	err := st.do(t, &plan.BackupPrune{Remove: []string{"old", "older"}})

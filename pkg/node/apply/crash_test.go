@@ -89,7 +89,7 @@ var crashes = map[string]crash{
 		op: start(plan.StartJoin), points: []string{
 			"member-start.before-assign", "member-start.before-spawn", "member-start.after-spawn",
 		},
-		// An assignment without data cannot be told from lost data: it is cleared,
+		// An assignment without data cannot be distinguished from lost data: it is cleared,
 		// and the member, which has no vote yet, joins again.
 		again: func(h *host) {
 			err := h.do(start(plan.StartJoin))
@@ -292,7 +292,7 @@ func TestCrashOfAnEffectOnTheStore(t *testing.T) {
 // TestCrashPointsAreAllPassed compares the points of the source with those of
 // the stories.
 func TestCrashPointsAreAllPassed(t *testing.T) {
-	source, told := map[string]bool{}, map[string]bool{}
+	source, reported := map[string]bool{}, map[string]bool{}
 	for _, name := range []string{"local.go", "data.go", "start.go", "backups.go", "restore.go"} {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -304,10 +304,10 @@ func TestCrashPointsAreAllPassed(t *testing.T) {
 	}
 	for _, c := range crashes {
 		for _, p := range c.points {
-			told[p] = true
+			reported[p] = true
 		}
 	}
-	if !maps.Equal(source, told) || len(source) == 0 {
-		t.Errorf("the source has %v, the stories %v", slices.Sorted(maps.Keys(source)), slices.Sorted(maps.Keys(told)))
+	if !maps.Equal(source, reported) || len(source) == 0 {
+		t.Errorf("the source has %v, the stories %v", slices.Sorted(maps.Keys(source)), slices.Sorted(maps.Keys(reported)))
 	}
 }

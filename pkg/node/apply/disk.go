@@ -103,7 +103,7 @@ func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
 }
 
 // disk returns what the node has on its disks. Where they hang it is what they
-// had when they were last read, and how long ago that was; the state that is told
+// had when they were last read, and how long ago that was; the state that is reported
 // with it is empty where they never were.
 func (l *Local) disk(ctx context.Context) facts {
 	f, known, pending := l.reader.read(ctx, l.o.Now, func() facts { return l.read(context.WithoutCancel(ctx)) })
@@ -122,7 +122,7 @@ func (l *Local) disk(ctx context.Context) facts {
 	return f
 }
 
-// storage returns what the watch of writes tells, or, where only reading hangs,
+// storage returns what the watch of writes says, or, where only reading hangs,
 // that.
 func (l *Local) storage(reading cluster.Storage) cluster.Storage {
 	s := l.watch.Storage()
@@ -132,7 +132,7 @@ func (l *Local) storage(reading cluster.Storage) cluster.Storage {
 	return s
 }
 
-// Storage tells how the member's disk takes writes. It takes no time.
+// Storage reports how the member's disk takes writes. It takes no time.
 func (l *Local) Storage() cluster.Storage { return l.watch.Storage() }
 
 // logDir returns a directory on the file system of the member's log: the log's

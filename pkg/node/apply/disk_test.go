@@ -9,8 +9,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// told is what a reader tells of readings that are numbered.
-func told(r *diskReader, do func() facts) (cluster.Revision, bool, time.Duration) {
+// reported is what a reader says of readings that are numbered.
+func reported(r *diskReader, do func() facts) (cluster.Revision, bool, time.Duration) {
 	f, known, pending := r.read(context.Background(), time.Now, do)
 	return f.node.Revision, known, pending
 }
@@ -27,22 +27,22 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 			<-hang
 			return facts{node: cluster.Node{Revision: mine}}
 		}
-		if got, known, pending := told(&r, do); got != 1 || !known || pending != 0 {
+		if got, known, pending := reported(&r, do); got != 1 || !known || pending != 0 {
 			t.Errorf("the first reading is %d (%t, %s)", got, known, pending)
 		}
 		hang = make(chan struct{})
 		for i := range 3 {
 			began := time.Now()
-			got, known, pending := told(&r, do)
+			got, known, pending := reported(&r, do)
 			if took := time.Since(began); got != 1 || !known || took != defaultDiskTimeout ||
 				pending != time.Duration(i+1)*defaultDiskTimeout {
-				t.Errorf("while the disk hangs it tells %d (%t), pending for %s, after %s", got, known, pending, took)
+				t.Errorf("while the disk hangs it reports %d (%t), pending for %s, after %s", got, known, pending, took)
 			}
 		}
 		close(hang)
 		synctest.Wait()
-		if got, _, pending := told(&r, do); got < 3 || pending != 0 {
-			t.Errorf("when it goes on it tells %d, pending for %s", got, pending)
+		if got, _, pending := reported(&r, do); got < 3 || pending != 0 {
+			t.Errorf("when it goes on it reports %d, pending for %s", got, pending)
 		}
 	})
 }
@@ -60,11 +60,11 @@ func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return f
 		}
-		go told(&r, do)
+		go reported(&r, do)
 		<-begun
 		changed = true // by an operation, while somebody observes
-		if got, _, _ := told(&r, do); got != 2 {
-			t.Errorf("after a change it tells %d", got)
+		if got, _, _ := reported(&r, do); got != 2 {
+			t.Errorf("after a change it reports %d", got)
 		}
 	})
 }
@@ -93,7 +93,7 @@ func TestADiskThatNeverAnsweredIsNotTakenForAnEmptyOne(t *testing.T) {
 		f := l.disk(t.Context())
 		n, s := f.node, f.state
 		if n.Disk.State != cluster.DiskUnreadable || s.Assigned != nil || l.storage(n.Storage).State != cluster.StorageHung {
-			t.Errorf("it is told as %+v, %+v", n.Disk, n.Storage)
+			t.Errorf("it is reported as %+v, %+v", n.Disk, n.Storage)
 		}
 		close(hang)
 	})

@@ -38,7 +38,7 @@ func leaderURLs(obs cluster.Observation) []string {
 }
 
 // servedURLs returns the client URLs of m. What the member's own node says
-// counts before what the member told the cluster when it last started, of which a URL that
+// counts before what the member gave the cluster when it last started, of which a URL that
 // others have too does not count.
 func servedURLs(obs cluster.Observation, m cluster.Member) []string {
 	for _, n := range obs.Nodes {

@@ -70,7 +70,7 @@ func (c *copier) Take(ctx context.Context, s etcdclient.Snapshotter, _ BackupOf)
 }
 
 // TestTheClusterVersionBesideAPortForHTTP: where etcd serves HTTP for clients at a port of
-// its own, it tells of versions only there, and at its peer port.
+// its own, it reports versions only there, and at its peer port.
 func TestTheClusterVersionBesideAPortForHTTP(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"3.5.35", "3.6.16", "3.7.3"} {
@@ -339,7 +339,7 @@ func TestARealEtcdThatHangsDoesNotHoldTheObservation(t *testing.T) {
 }
 
 // TestLeaseVotersAreComparedWithTheQuorum recovers the lease voters on a node with a
-// real member: only as the voters that its quorum tells.
+// real member: only as the voters that its quorum reports.
 func TestLeaseVotersAreComparedWithTheQuorum(t *testing.T) {
 	t.Parallel()
 	v := etcdversion.Must("3.6.16")
@@ -354,7 +354,7 @@ func TestLeaseVotersAreComparedWithTheQuorum(t *testing.T) {
 	}
 	var stale *plan.StaleError
 	if err := h.do(op); !errors.As(err, &stale) || h.disk().LeaseVoters.Term != 0 {
-		t.Errorf("voters that the quorum does not tell: %v", err)
+		t.Errorf("voters that the quorum does not report: %v", err)
 	}
 	op.Names = []cluster.NodeName{"a"}
 	h.refused(op, "names [a] here already")

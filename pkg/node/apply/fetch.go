@@ -89,7 +89,7 @@ func (f *fetches) end(v etcdversion.Version, err error, now time.Time) {
 	f.of[v] = fetch{failed: t.failed + 1, why: fmt.Sprintf("could not be fetched: %v", err), again: now.Add(pause)}
 }
 
-// list tells of them.
+// list returns them.
 func (f *fetches) list() (all []cluster.BrokenBinary) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

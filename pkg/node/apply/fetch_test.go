@@ -37,7 +37,7 @@ func TestFetchesAreTriedAgain(t *testing.T) {
 	}
 	list := l.fetches.list()
 	if len(list) != 1 || list[0].Version != bad || !list[0].Fetch || !strings.Contains(list[0].Why, "no luck") {
-		t.Errorf("it tells of %+v", list)
+		t.Errorf("it reports %+v", list)
 	}
 	if got := turn(bad); len(got) != 0 {
 		t.Errorf("it asks again at once: %v", got)
@@ -51,25 +51,25 @@ func TestFetchesAreTriedAgain(t *testing.T) {
 		pause = min(2*pause, lastFetchPause)
 	}
 	if turn(good); len(l.fetches.list()) != 0 {
-		t.Errorf("it tells of %+v", l.fetches.list())
+		t.Errorf("it reports %+v", l.fetches.list())
 	}
 }
 
 // While it is fetched, the node says from where; a daemon that ends says nothing of it.
-func TestAFetchIsToldOf(t *testing.T) {
+func TestAFetchIsReportedOf(t *testing.T) {
 	v := etcdversion.Must("3.6.16")
 	ctx, cancel := context.WithCancel(t.Context())
 	l := &Local{o: LocalOptions{From: "https://mirror.example", Now: time.Now}}
 	l.o.Fetch = func(ctx context.Context, _ etcdversion.Version) error {
 		list := l.fetches.list()
 		if len(list) != 1 || list[0].Why != "is being fetched from https://mirror.example" {
-			t.Errorf("it tells of %+v", list)
+			t.Errorf("it reports %+v", list)
 		}
 		cancel()
 		return ctx.Err()
 	}
 	l.Fetch(ctx, []etcdversion.Version{v})
 	if list := l.fetches.list(); len(list) != 1 || strings.Contains(list[0].Why, "cancel") {
-		t.Errorf("it tells of %+v", list)
+		t.Errorf("it reports %+v", list)
 	}
 }

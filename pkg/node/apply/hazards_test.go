@@ -19,8 +19,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 
-// A node tells what is in the data of its real member, having checked it once for each
-// set of files; and right before a change it checks again, whatever it has told.
+// A node reports what is in the data of its real member, having checked it once for each
+// set of files; and right before a change it checks again, whatever it has reported.
 func TestHazardsOfARealMember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 	}
 	s.Assigned.Token = "t2"
 	if got := l.of(dir, s, disk, now, hazards.Examine); got != nil {
-		t.Errorf("of the data of another incarnation it tells %v", got)
+		t.Errorf("of the data of another incarnation it reports %v", got)
 	}
 	m.Kill()
 	local := &Local{o: LocalOptions{DataDir: dir, examine: hazards.Examine}}
@@ -124,7 +124,7 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 }
 
 // The data of a member that has just been bootstrapped cannot be read for a moment, which is no
-// reason to say that nobody can tell what is in it.
+// reason to say that it is unknown what is in it.
 func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(nodestate.DataDir(dir, "t1"), 0o700); err != nil {

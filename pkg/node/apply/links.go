@@ -42,7 +42,7 @@ type link struct {
 
 // of returns the links to the members other than self, by what is known now, and has tried
 // those whose turn it is. Voters that have never started are left out, learners are not:
-// one that no entries reach cannot tell that it has started. It waits for nothing.
+// one that no entries reach cannot know that it has started. It waits for nothing.
 func (w *linkWatch) of(ctx context.Context, self cluster.MemberID, members []cluster.Member, now time.Time,
 	try func(ctx context.Context, urls []string) error) (list []cluster.Link) {
 	w.mu.Lock()
@@ -57,11 +57,11 @@ func (w *linkWatch) of(ctx context.Context, self cluster.MemberID, members []clu
 			l = &link{urls: m.PeerURLs, up: now}
 		}
 		links[m.ID] = l
-		told := cluster.Link{Member: m.ID, Tried: l.known, Why: l.why}
+		reported := cluster.Link{Member: m.ID, Tried: l.known, Why: l.why}
 		if l.why != "" {
-			told.Down = max(now.Sub(l.up), 1)
+			reported.Down = max(now.Sub(l.up), 1)
 		}
-		list = append(list, told)
+		list = append(list, reported)
 	}
 	w.links = links
 	slices.SortFunc(list, func(a, b cluster.Link) int { return cmp.Compare(a.Member, b.Member) })

@@ -98,7 +98,7 @@ func TestLinks(t *testing.T) {
 		hung := cluster.Link{Member: 2, Tried: true, Why: context.DeadlineExceeded.Error()}
 		hung.Down = linkPeriod + linkTimeout
 		want("when it has hung", links(), hung, cluster.Link{Member: 3, Tried: true})
-		// A learner that has not told its name may lack the entries that the port is for.
+		// A learner that has not reported its name may lack the entries that the port is for.
 		members = append(members, cluster.Member{ID: 5, Learner: true, PeerURLs: []string{"e"}})
 		if l := links(); len(l) != 3 || l[2] != (cluster.Link{Member: 5}) {
 			t.Errorf("with a learner: %+v", l)

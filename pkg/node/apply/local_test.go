@@ -344,7 +344,7 @@ func TestObserveAnEmptyNode(t *testing.T) {
 	}
 }
 
-func TestObservationTellsOfADiskThatCannotBeUnderstood(t *testing.T) {
+func TestObservationReportsOfADiskThatCannotBeUnderstood(t *testing.T) {
 	h := bootstrapped(t)
 	h.must(stop())
 	h.loseData()

@@ -72,7 +72,7 @@ func Membership(ctx context.Context, connect func(clientURLs []string) (Etcd, er
 	return fmt.Errorf("%s cannot be carried out", plan.KindOf(op).Path)
 }
 
-// endHidden cancels a downgrade that may still be enabled though no member tells of it, which etcd is
+// endHidden cancels a downgrade that may still be enabled though no member reports it, which etcd is
 // about to do by itself: it takes no new member before, and does not end it while it cannot hear from
 // one that has been added.
 func endHidden(ctx context.Context, etcd Etcd, obs cluster.Observation) error {

@@ -31,7 +31,7 @@ const (
 // Observe returns what the node knows about itself, and then writes down what it
 // has learned by that. report is nil where no etcd answers. It takes no lock that an
 // operation holds: a long backup does not keep anyone from observing. Nor does a disk
-// that hangs: then it tells what was last read of it, with how the disk does now.
+// that hangs: then it reports what was last read of it, with how the disk does now.
 func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
 	f, r := l.observe(ctx)
 	return l.learn(ctx, f, r), r
@@ -149,7 +149,7 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 	return &r, nil
 }
 
-// selfReport asks the node's own etcd about itself. What it does not tell of the cluster version at
+// selfReport asks the node's own etcd about itself. What it does not say of the cluster version at
 // its client port it is asked for at its peer port: where etcd serves HTTP for clients at a
 // port of its own (ETCD_LISTEN_CLIENT_HTTP_URLS), the other one is for gRPC only.
 func (l *Local) selfReport(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Report, error) {
@@ -193,7 +193,7 @@ func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *clu
 	return why
 }
 
-// denied tells of an etcd that reports, and lets the daemon read nothing. So it
+// denied is the report on an etcd that answers, and lets the daemon read nothing. So it
 // gives it no snapshot either, which is seen here and not by a backup that fails.
 func (l *Local) denied(s nodestate.State, text string) *cluster.NoReport {
 	return &cluster.NoReport{

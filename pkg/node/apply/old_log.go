@@ -214,7 +214,7 @@ func (f *Forcing) Left() cluster.Hazard {
 		case h.BySnapshot():
 			return h
 		case h.Kind == cluster.HazardOldLog || h.Kind == cluster.HazardV2Log:
-			left, f.again = h, true // nobody can tell
+			left, f.again = h, true // it is unknown
 		}
 	}
 	return left

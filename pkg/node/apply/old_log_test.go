@@ -39,11 +39,11 @@ func TestARealMemberForcesASnapshotBefore36(t *testing.T) {
 	}
 	// It checks its data with each new file, and once more before the change.
 	h.refused(up, "etcdadm member force-snapshot")
-	testwait.Until(h.t, "the node tells of the requests", func() bool { return v2log().State == cluster.HazardPresent })
+	testwait.Until(h.t, "the node reports the requests", func() bool { return v2log().State == cluster.HazardPresent })
 	revision, pid, began := r.Revision, h.pid(), time.Now()
 	done := make(chan error, 1)
 	go func() { done <- h.do(force) }()
-	testwait.Until(h.t, "the node tells how far it is", func() bool {
+	testwait.Until(h.t, "the node reports how far it is", func() bool {
 		return strings.Contains(v2log().What, "entries have been proposed")
 	})
 	if err := <-done; err != nil {

@@ -37,7 +37,7 @@ type RestoreOptions struct {
 	Raiser etcdbin.Binaries
 	// Dir is for what is fetched, DataDir the directory to make; it lies in Dir.
 	Dir, DataDir string
-	// Progress is told how much of the snapshot has been fetched.
+	// Progress receives how much of the snapshot has been fetched.
 	Progress func(done, total int64)
 }
 

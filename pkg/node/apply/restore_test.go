@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// restorer makes data directories of nothing, as it is told to.
+// restorer makes data directories of nothing, as it is ordered to.
 type restorer struct {
 	calls atomic.Int32
 	// step is called with the number of the call, from 1.

@@ -19,7 +19,7 @@ var (
 	backupB = &plan.BackupTake{Node: "b", Reason: "interval"}
 )
 
-func TestANodeIsToldTheTermThatWasProven(t *testing.T) {
+func TestANodeIsReportedTheTermThatWasProven(t *testing.T) {
 	st := newStage()
 	if err := st.do(t, stopC); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func (l *Local) clearCutOff() error {
 // write, nothing has happened. Killed after it and before etcd has written its
 // data, the node has an assignment and an empty disk, and does not start by
 // itself: a bootstrap voter still has its promise, which only goes when its
-// data is there (see Look), and is told to start again; a learner's assignment
+// data is there (see Look), and is ordered to start again; a learner's assignment
 // is cleared and it joins again.
 func (l *Local) start(ctx context.Context, op *plan.MemberStart, leaseVoters cluster.LeaseVoters) error {
 	s := l.o.State.State()

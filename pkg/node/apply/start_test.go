@@ -132,7 +132,7 @@ func TestThePromiseStaysUntilThereIsData(t *testing.T) {
 		t.Error("the promise is gone before the first data")
 	}
 	// The daemon ends before etcd has written: it does not start etcd by itself,
-	// and may be told to start again.
+	// and may be ordered to start again.
 	h.restart()
 	if h.pid() != 0 {
 		t.Error("a member without data was started by itself")
@@ -192,7 +192,7 @@ func TestALearnerThatLostItsDiskAsALeaseVoterDoesNotJoin(t *testing.T) {
 	}
 }
 
-func TestARestartKeepsThePeersThatItWasToldOf(t *testing.T) {
+func TestARestartKeepsThePeersThatItWasReportedOf(t *testing.T) {
 	h := newHost(t)
 	op := prepare()
 	op.Voters = initialMembers("a", "b")
@@ -238,7 +238,7 @@ func TestAStartIsRefused(t *testing.T) {
 		h.put("data/t0/member/wal/0.wal")
 		all(h, "data of incarnation t0")
 	})
-	t.Run("on data that no state file tells of", func(t *testing.T) {
+	t.Run("on data that no state file names", func(t *testing.T) {
 		h := newHost(t)
 		h.put("data/t1/member/wal/0.wal")
 		all(h, "the disk holds data without a state file")
@@ -291,7 +291,7 @@ func TestAProcessThatDiesIsReportedWithItsLastWords(t *testing.T) {
 	if exit := h.observe().Process.LastExit; !strings.Contains(exit, "3") {
 		t.Errorf("its last exit is %q", exit)
 	}
-	// It may be told to run what works.
+	// It may be ordered to run what works.
 	s.Version = writes
 	h.must(s)
 	h.hasData()
@@ -448,11 +448,11 @@ func TestMembersAreNamedByTheirRecord(t *testing.T) {
 	})
 	h.must(prepare())
 	op := start(plan.StartNew)
-	op.Peers = []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a.told:2380"}}}
+	op.Peers = []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a.reported:2380"}}}
 	if err := h.do(op); err == nil {
 		t.Error("it was started without certificates")
 	}
-	if !slices.Contains(asked.Peer, "https://a.told:2380") {
+	if !slices.Contains(asked.Peer, "https://a.reported:2380") {
 		t.Errorf("certificates were asked for %+v", asked)
 	}
 }
@@ -467,8 +467,8 @@ func TestAMemberIsStartedForItsRecord(t *testing.T) {
 		want string
 	}{
 		{"nothing is known", keys, nodestate.State{}, "https://a.new:2390"},
-		{"what it was told at its start", keys, nodestate.State{Peers: initialMembers("a", "b")}, "http://127.0.0.1:1"},
-		{"what its member told last", keys, nodestate.State{Peers: initialMembers("a", "b"),
+		{"what it was given at its start", keys, nodestate.State{Peers: initialMembers("a", "b")}, "http://127.0.0.1:1"},
+		{"what its member reported last", keys, nodestate.State{Peers: initialMembers("a", "b"),
 			Voters: []cluster.InitialMember{
 				{Name: "b", PeerURLs: []string{"https://b:1"}}, {Name: "a", PeerURLs: []string{"https://a:1"}},
 			},

@@ -95,7 +95,7 @@ func (l *Local) answers(ctx context.Context, peer *etcdclient.Peer, id cluster.M
 	return ""
 }
 
-// membersOf returns the member lists that members tell, each as it has it on its disk.
+// membersOf returns the member lists that members have, each as it has it on its disk.
 func (l *Local) membersOf(ctx context.Context, peer *etcdclient.Peer, of []cluster.InitialMember) [][]cluster.Member {
 	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
 	defer cancel()
@@ -111,23 +111,23 @@ func (l *Local) membersOf(ctx context.Context, peer *etcdclient.Peer, of []clust
 // movedAway reports that etcd looks for this node's member where neither the node is nor
 // its member ever was: another machine runs on a copy of its disk, and what is here is the
 // older one. A single list may itself be old, so where nobody answers at the other
-// address, a majority of the voters has to tell it.
+// address, a majority of the voters has to say so.
 func (l *Local) movedAway(ctx context.Context, peer *etcdclient.Peer, s nodestate.State, voters int,
 	lists [][]cluster.Member) error {
-	told := map[string]int{}
+	reported := map[string]int{}
 	for _, list := range lists {
 		for _, m := range list {
 			if m.ID == s.MemberID && len(m.PeerURLs) > 0 && !cluster.SharePeerURL(m.PeerURLs, l.o.URLs.Peer) &&
 				!cluster.SharePeerURL(m.PeerURLs, s.PeerURLs(l.o.Name)) {
-				told[strings.Join(m.PeerURLs, ",")]++
+				reported[strings.Join(m.PeerURLs, ",")]++
 			}
 		}
 	}
-	for _, urls := range slices.Sorted(maps.Keys(told)) {
+	for _, urls := range slices.Sorted(maps.Keys(reported)) {
 		if u := l.answers(ctx, peer, s.MemberID, strings.Split(urls, ",")); u != "" {
 			return &TwinError{Name: l.o.Name, ID: s.MemberID, Is: "runs at " + u}
 		}
-		if told[urls] >= cluster.Quorum(voters) {
+		if reported[urls] >= cluster.Quorum(voters) {
 			return &TwinError{Name: l.o.Name, ID: s.MemberID, Is: "has moved to " + urls, Off: true}
 		}
 	}

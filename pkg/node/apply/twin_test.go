@@ -20,8 +20,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// tells is an etcd that says where a member is: at its own address, if at is empty.
-func tells(id cluster.MemberID, at string) *httptest.Server {
+// reports is an etcd that says where a member is: at its own address, if at is empty.
+func reports(id cluster.MemberID, at string) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `[{"id":%d,"name":"b","peerURLs":[%q]}]`, uint64(id), cmp.Or(at, "http://"+r.Host))
 	}))
@@ -30,7 +30,7 @@ func tells(id cluster.MemberID, at string) *httptest.Server {
 // A disk was moved, or copied: at the address that the member had, its etcd runs, another
 // one does, or no node answers.
 func TestTheMemberRunsElsewhere(t *testing.T) {
-	same, other, gone, moved := tells(7, ""), tells(8, ""), tells(7, ""), tells(7, "http://10.0.0.2:2380")
+	same, other, gone, moved := reports(7, ""), reports(8, ""), reports(7, ""), reports(7, "http://10.0.0.2:2380")
 	defer same.Close()
 	defer other.Close()
 	defer moved.Close()
@@ -97,8 +97,8 @@ func (p peerOf) serve(t *testing.T, id int) cluster.InitialMember {
 
 // The original of a copy starts while the copy runs, or has run: its own address has
 // nobody else, and the other members know.
-func TestOthersTellOfTheCopy(t *testing.T) {
-	there, gone := tells(7, ""), tells(7, "")
+func TestOthersReportOfTheCopy(t *testing.T) {
+	there, gone := reports(7, ""), reports(7, "")
 	t.Cleanup(there.Close)
 	gone.Close()
 	still := peerOf{at: home}
@@ -214,7 +214,7 @@ func runs(t *testing.T) *etcdproc.Supervisor {
 // A node that was started while it saw nobody learns from etcd that its member has moved:
 // it stops its own.
 func TestAMemberThatHasMovedIsStopped(t *testing.T) {
-	there, gone := tells(7, ""), tells(7, "")
+	there, gone := reports(7, ""), reports(7, "")
 	t.Cleanup(there.Close)
 	gone.Close()
 	for name, tc := range map[string]struct {
@@ -250,7 +250,7 @@ func TestAMemberThatHasMovedIsStopped(t *testing.T) {
 // The watch sleeps while etcd and the node agree on where the member is, and wakes up for a
 // report that says something else.
 func TestTheWatchWakesUpForARecordThatMoves(t *testing.T) {
-	there := tells(7, "")
+	there := reports(7, "")
 	t.Cleanup(there.Close)
 	state, err := nodestate.Open(t.TempDir(), nodestate.Self{Name: "b"})
 	if err != nil {

@@ -155,8 +155,8 @@ func (l *Local) mayChange(ctx context.Context, op *plan.MemberChangeVersion, vot
 }
 
 // dataVersion returns the version that the data is known to be of: what the member has
-// told, and where it never has, as of data that another program has run, what is written
-// in it. Restored data tells of the cluster that its backup is of.
+// reported, and where it never has, as of data that another program has run, what is written
+// in it. Restored data names the cluster that its backup is of.
 func (l *Local) dataVersion(s nodestate.State) (etcdversion.Version, error) {
 	seen := s.DataVersion()
 	if !seen.IsZero() || s.Assigned == nil || s.Assigned.Quarantined {
@@ -273,7 +273,7 @@ func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.
 }
 
 // versionsOfOthers returns the highest cluster version that is known here or reported by the peers, and
-// the oldest version that a peer runs, zero where none tells.
+// the oldest version that a peer runs, zero where none says.
 func (l *Local) versionsOfOthers(ctx context.Context, s nodestate.State) (seen, lowest etcdversion.Version) {
 	seen = s.DataVersion()
 	p, err := l.peer()
@@ -309,7 +309,7 @@ func (l *Local) versionsOfOthers(ctx context.Context, s nodestate.State) (seen, 
 // it sees an error, which would say that the order has failed.
 const hangUp = 5 * time.Second
 
-// settled waits until the change that op has begun is settled, and tells how it
+// settled waits until the change that op has begun is settled, and reports how it
 // ended.
 func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) error {
 	ctx, end := context.WithTimeout(context.WithoutCancel(sender), Deadline(op))

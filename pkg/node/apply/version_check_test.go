@@ -64,7 +64,7 @@ func TestAnOrderThatIsOldAfterTheCheck(t *testing.T) {
 	}
 }
 
-// runs has the host's state tell of a version, and of the cluster version that was seen.
+// runs has the host's state name a version, and the cluster version that was seen.
 func (h *host) runs(v, seen etcdversion.Version) {
 	h.t.Helper()
 	if err := h.state.Update(func(s *nodestate.State) error {

@@ -41,7 +41,7 @@ func (h *host) dataOf(version string) {
 	}
 }
 
-// Where no member has told it yet, as in the state file of an older daemon, the data says
+// Where no member has reported it yet, as in the state file of an older daemon, the data says
 // of which version it is.
 func TestTheDataSaysThatAnEtcdIsTooOld(t *testing.T) {
 	h := known(t)
@@ -59,7 +59,7 @@ func TestTheDataSaysThatAnEtcdIsTooOld(t *testing.T) {
 		t.Error(err)
 	}
 	h.close()
-	// Restored data tells of the cluster that its backup is of.
+	// Restored data names the cluster that its backup is of.
 	h.dataOf("3.7.0")
 	h.start()
 	if err := h.state.Update(func(s *nodestate.State) error {

@@ -68,7 +68,7 @@ func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observat
 }
 
 // othersServe counts the other voters that the report of the node's own member lists,
-// and those of them that serve now. Who does not answer for itself where it has told
+// and those of them that serve now. Who does not answer for itself where it has reported
 // that it serves clients, as where that is the address of a load balancer, is asked
 // where its peers reach it.
 func (l *Local) othersServe(ctx context.Context, own cluster.Report) (others, serving int) {

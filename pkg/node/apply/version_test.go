@@ -22,7 +22,7 @@ func change(to etcdversion.Version) *plan.MemberChangeVersion {
 	return &plan.MemberChangeVersion{Node: "a", ExpectToken: "t1", ExpectMemberID: 1, ExpectVersion: writes, To: to}
 }
 
-// known is a host whose member has told its id.
+// known is a host whose member has reported its id.
 func known(t *testing.T, o ...func(*LocalOptions)) *host {
 	t.Helper()
 	h := bootstrapped(t, o...)
@@ -140,7 +140,7 @@ func TestABootGoesOnWithTheNewVersion(t *testing.T) {
 		begun(v)
 		h.close()
 		h.start()
-		_ = h.Boot(t.Context()) // its error is in what the node tells
+		_ = h.Boot(t.Context()) // its error is in what the node reports
 		testwait.Until(h.t, "the old version runs", func() bool {
 			s := h.disk()
 			return s.Assigned.Version == writes && s.Change.Back && h.observe().Process.State == cluster.ProcessRunning
@@ -185,7 +185,7 @@ func TestNobodyGoesBackBehindTheClusterVersion(t *testing.T) {
 	testwait.Until(h.t, "the new version runs", func() bool { return h.observe().Process.State == cluster.ProcessRunning })
 }
 
-// A state that tells of older binaries than the data, whoever wrote it, starts
+// A state that names older binaries than the data, whoever wrote it, starts
 // nothing.
 func TestOlderBinariesAreNotStartedOnNewerData(t *testing.T) {
 	h := known(t)
@@ -395,7 +395,7 @@ func TestARealMemberForcesASnapshot(t *testing.T) {
 		Node: "a", ExpectToken: "t1", ExpectMemberID: n.Disk.MemberID, ExpectVersion: v35, To: v36,
 	}
 	h.must(up)
-	testwait.Until(h.t, "the node tells of old entries in the log", func() bool {
+	testwait.Until(h.t, "the node reports old entries in the log", func() bool {
 		n, r = h.reports()
 		return n.OldLog.State == cluster.HazardPresent
 	})
@@ -411,6 +411,6 @@ func TestARealMemberForcesASnapshot(t *testing.T) {
 	h.must(up)
 	h.refused(force, "do not all run the minor version of etcd 3.7.3, or nothing needs it")
 	if n, r = h.reports(); n.OldLog.State != "" || r.Version != v37 {
-		t.Errorf("it runs %s, and tells of its log: %s", r.Version, n.OldLog)
+		t.Errorf("it runs %s, and reports of its log: %s", r.Version, n.OldLog)
 	}
 }

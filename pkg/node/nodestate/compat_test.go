@@ -65,7 +65,7 @@ func TestAssignmentGoesToTheirFile(t *testing.T) {
 	path := filepath.Join(f.dir, compatName)
 	update(t, f, func(s *State) { s.Term = 3 })
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("a node without an assignment has a state file, which tells the existing etcd-manager that its disk is "+
+		t.Fatalf("a node without an assignment has a state file, by which the existing etcd-manager knows that its disk is "+
 			"used: %v", err)
 	}
 	update(t, f, func(s *State) {

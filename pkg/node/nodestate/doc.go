@@ -1,7 +1,7 @@
 // Package nodestate keeps what a node remembers on its disk, below its data
 // directory:
 //
-//	etcdadm.json          what the node was told and has promised (this package's file)
+//	etcdadm.json          what the node was ordered and has promised (this package's file)
 //	etcdadm.lock          held by the one process that may write
 //	state                 the same assignment, as the existing etcd-manager writes and reads it
 //	myid                  the node's name, where nothing else names it

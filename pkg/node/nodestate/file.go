@@ -168,7 +168,7 @@ func (f *File) LeaseVoters() cluster.LeaseVoters {
 // After a failed write the disk may hold the old state or the new one, and a
 // restart may find either; after a [*SlowError], [File.State] may be the new one
 // later. So a caller must neither act on a state that was not kept nor rely on
-// its absence: [File.Settled] tells which it is.
+// its absence: [File.Settled] reports which it is.
 //
 // One change is made at a time: change must not call Update.
 func (f *File) Update(change Transition) error {

@@ -10,7 +10,7 @@ import (
 // Seen is what an observation of the node has found.
 type Seen struct {
 	Disk cluster.Disk
-	// Report is what the node's own member tells, nil for nothing.
+	// Report is what the node's own member says, nil for nothing.
 	Report *cluster.Report
 	// Begun says, of a node that is [State.Bootstrapping], whether the member on the disk
 	// has committed anything.
@@ -27,7 +27,7 @@ type Learned struct {
 	// lost data.
 	Fulfilled cluster.Token
 	// Recognized is the report by which the member is known, with its voters, and Mark how
-	// far the revisions have come; nil for nothing new. It tells whose data is on the disk
+	// far the revisions have come; nil for nothing new. It shows whose data is on the disk
 	// when etcd does not run.
 	Recognized *cluster.Report
 	Voters     []cluster.InitialMember
@@ -89,7 +89,7 @@ func (s State) Bootstrapping() bool {
 		s.Prepared.Backup == ""
 }
 
-// votersOf returns the voters that a member tells of, by name. A learner tells of
+// votersOf returns the voters that a member lists, by name. A learner lists
 // none.
 func votersOf(r cluster.Report) []cluster.InitialMember {
 	var list []cluster.InitialMember

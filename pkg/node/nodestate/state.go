@@ -16,7 +16,7 @@ type State struct {
 	// Bootstrap says that the assigned member takes part in the bootstrap of its
 	// incarnation and has not started yet.
 	Bootstrap bool `json:"bootstrap,omitempty"`
-	// Peers is the membership that the node was told last, itself included:
+	// Peers is the membership that the node was given last, itself included:
 	// etcd's initial cluster.
 	Peers []cluster.InitialMember `json:"peers,omitempty"`
 
@@ -92,7 +92,7 @@ func (s State) PeerURLs(name cluster.NodeName) []string {
 	return nil
 }
 
-// follow takes the peer URLs of voters over into what the node was told: the existing
+// follow takes the peer URLs of voters over into what the node was given: the existing
 // etcd-manager starts its member for those.
 func (s *State) follow(voters []cluster.InitialMember) { s.Peers = moved(s.Peers, voters) }
 

@@ -45,7 +45,7 @@ func EndPromise(token cluster.Token) Transition {
 type Assignment struct {
 	Token   cluster.Token
 	Version etcdversion.Version
-	// Peers is the membership, empty for the one that the node was told last.
+	// Peers is the membership, empty for the one that the node was given last.
 	Peers []cluster.InitialMember
 	// Bootstrap says that the member takes part in a bootstrap. Its promise stays
 	// until it has begun, any other one ends.
@@ -192,8 +192,8 @@ func Recognize(token cluster.Token, r cluster.Report, voters []cluster.InitialMe
 	}
 }
 
-// RecordDifference records what is known against the data of the member that then tells
-// of. The error is other if the node runs another one now.
+// RecordDifference records what is known against the data of the member that then names.
+// The error is other if the node runs another one now.
 func RecordDifference(then State, text string, other error) Transition {
 	return func(s *State) error {
 		if !s.SameMember(then) {

@@ -323,8 +323,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// The existing etcd-manager starts its member for what the node was told.
-func TestWhatANodeWasToldFollowsTheVoters(t *testing.T) {
+// The existing etcd-manager starts its member for what the node was given.
+func TestTheRecordedPeersFollowTheVoters(t *testing.T) {
 	s := running()
 	s.Peers = initialMembers()
 	voters := []cluster.InitialMember{{Name: s.Peers[0].Name, PeerURLs: []string{"https://moved:2381"}}}
@@ -334,7 +334,7 @@ func TestWhatANodeWasToldFollowsTheVoters(t *testing.T) {
 	want := initialMembers()
 	want[0].PeerURLs = voters[0].PeerURLs
 	if !reflect.DeepEqual(s.Peers, want) || !slices.Equal(s.PeerURLs(want[0].Name), voters[0].PeerURLs) {
-		t.Errorf("it was told %+v", s.Peers)
+		t.Errorf("it was given %+v", s.Peers)
 	}
 	// And what it has changed meanwhile counts for us.
 	theirs := etcdState{version: "3.6.16", cluster: &etcdCluster{token: "tok", nodes: []etcdNode{

@@ -33,8 +33,8 @@ func TestRegionOfABucket(t *testing.T) {
 		"as configured":                  {"eu-west-1", 200, "eu-west-1", "eu-west-1"},
 		"another region than the node's": {"eu-west-1", 301, "us-west-2", "us-west-2"},
 		"nothing configured":             {"", 301, "ap-south-1", "ap-south-1"},
-		"denied, and told":               {"", 403, "eu-central-1", "eu-central-1"},
-		"not told":                       {"eu-west-1", 403, "", "eu-west-1"},
+		"denied, and reported":           {"", 403, "eu-central-1", "eu-central-1"},
+		"not reported":                   {"eu-west-1", 403, "", "eu-west-1"},
 		"no such bucket":                 {"", 404, "", "us-east-1"},
 		"out of order":                   {"eu-west-1", 500, "", ""},
 	} {
@@ -172,7 +172,7 @@ func TestPartsGrow(t *testing.T) {
 	}
 }
 
-// Whatever fails, the parts are taken back and the first cause is told.
+// Whatever fails, the parts are taken back and the first cause is reported.
 func TestUploadThatFails(t *testing.T) {
 	for name, fail := range map[string]func(*http.Request) bool{
 		"part 1":   func(r *http.Request) bool { return r.URL.Query().Get("partNumber") == "1" },

@@ -131,7 +131,7 @@ func (c *s3Config) load(ctx context.Context) (aws.Config, error) {
 }
 
 // retryer repeats what a store that is throttled, or loses connections, may
-// answer later. It has no budget, which long uploads would use up. Failed is told
+// answer later. It has no budget, which long uploads would use up. Failed receives
 // why a try failed that is followed by another.
 func retryer(tries int, failed func(error)) aws.Retryer {
 	standard := retry.NewStandard(func(o *retry.StandardOptions) {

@@ -48,7 +48,7 @@ type swiftObject struct {
 	modified time.Time
 }
 
-// tick is the smallest time that Swift tells apart.
+// tick is the smallest time that Swift distinguishes.
 const tick = 10 * time.Microsecond
 
 func startSwift(t *testing.T) *swiftFake {

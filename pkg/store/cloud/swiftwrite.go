@@ -108,7 +108,7 @@ func (s *swift) put(ctx context.Context, url string, body []byte, headers map[st
 
 // confirm says whose object is there after a conditional write. Swift asks each
 // copy by itself whether there is an object, and lets the one with the latest time
-// stay: of two writers at the same time both may be told that they made it. So a
+// stay: of two writers at the same time both may get the answer that they made it. So a
 // little later it is asked what is there.
 func (s *swift) confirm(ctx context.Context, key string, o store.WriteOptions) error {
 	if err := wait.For(ctx, s.settle); err != nil {

@@ -87,7 +87,7 @@ func notBackups(t *testing.T, open func() *store.Store) {
 	}
 	if strange := listed("").Strange(); len(strange) != 5 || strange[4].Name != name(2) ||
 		!strings.Contains(strange[4].Why, "no data") {
-		t.Errorf("told are %+v", strange)
+		t.Errorf("reported are %+v", strange)
 	}
 	if got := listed(name(1)[:10]).Backups(); len(got) != 1 {
 		t.Errorf("of the day there is %+v", got)

@@ -47,7 +47,7 @@ func digestOf(t *testing.T, r io.Reader) string {
 }
 
 // createRace lets eight writers at a time create one object, small and as a
-// stream: one is told that it did, and its content is there.
+// stream: one gets the answer that it did, and its content is there.
 func createRace(t *testing.T, open func() *store.Store) {
 	stores := []*store.Store{open(), open()}
 	const rounds, racers = 10, 8

@@ -180,7 +180,7 @@ func (m *Member) Stop(t testing.TB) {
 	_ = m.cmd.Wait() // "signal: terminated"
 }
 
-// Killed tells whether a member that was started has gone by [Member.Kill] or [Member.Stop].
+// Killed reports whether a member that was started has gone by [Member.Kill] or [Member.Stop].
 func (m *Member) Killed() bool { return m.cmd.ProcessState != nil }
 
 // Kill kills the member, also one that is halted, and waits until it has gone.

@@ -45,7 +45,7 @@ type Options struct {
 	// PingEvery is the time between two pings of one peer, Healthy for how long an answer
 	// counts, Round the time between two rounds of a leader.
 	PingEvery, Healthy, Round time.Duration
-	// Machine is what the daemon does to its machine, nil for a daemon that only tells its name.
+	// Machine is what the daemon does to its machine, nil for a daemon that only says its name.
 	Machine Machine
 	// Act is called by a leader in each round that all healthy peers have acknowledged, but
 	// not in the first one of a leadership.
@@ -61,7 +61,7 @@ type Daemon struct {
 
 	mu      sync.Mutex
 	seen    map[string]time.Time
-	learned map[string]string // addresses that pings and views have told, by name
+	learned map[string]string // addresses that pings and views have brought, by name
 	pinging map[string]bool
 	conns   map[string]*grpc.ClientConn // by name
 	// token is that of the leader that was accepted last; own is the one with which this

@@ -186,7 +186,7 @@ func TestAPeerWithoutTheService(t *testing.T) {
 	}
 }
 
-// A peer that answers pings and accepts nobody blocks the leader. Whom it tells of is
+// A peer that answers pings and accepts nobody blocks the leader. Whom it names is
 // pinged.
 func TestAPeerThatAcceptsNobody(t *testing.T) {
 	g := group(t, "a", "b", "z")
@@ -254,7 +254,7 @@ func TestWhoIsAccepted(t *testing.T) {
 		t.Error("a leader is accepted who does not know of a")
 	}
 	if names := d.merge(field(no, 2)); !slices.Equal(names, []string{"a", "b"}) {
-		t.Errorf("it is told of %q", names)
+		t.Errorf("it names %q", names)
 	}
 	if d.peers()["c"] != "c:1" {
 		t.Errorf("c is not learned: %v", d.peers())

@@ -10,7 +10,7 @@ import (
 )
 
 // notified accepts a leader, whoever it is, unless it does not know of somebody who is
-// healthy: then it is told who is.
+// healthy: then it gets who is.
 func (d *Daemon) notified(view []byte) []byte {
 	theirs := d.merge(view)
 	healthy := d.healthy()

@@ -32,7 +32,7 @@ const (
 	CancelPrepare
 )
 
-// Info is what a daemon tells of its machine.
+// Info is what a daemon says of its machine.
 type Info struct {
 	Node      Node
 	State     State
@@ -55,7 +55,7 @@ type Spec struct {
 // A Machine is what a daemon does to its machine, for others with the leader's token.
 type Machine interface {
 	Info() Info
-	// Hosts is told the members' addresses, by name.
+	// Hosts receives the members' addresses, by name.
 	Hosts(addresses map[string]string)
 	Join(j Join) error
 	Reconfigure(version string, quarantined, enableTLS bool) error
@@ -152,7 +152,7 @@ func (l Leader) Info(ctx context.Context, name string) (Info, error) {
 	return Info{Node: decodeNode(field(b, 5)), State: decodeState(field(b, 6)), DiskEmpty: isSet(b, 7)}, err
 }
 
-// Hosts tells a daemon where the members are: their addresses, by name.
+// Hosts sends a daemon where the members are: their addresses, by name.
 func (l Leader) Hosts(ctx context.Context, name string, addresses map[string]string) error {
 	var list []byte
 	for host, address := range addresses {

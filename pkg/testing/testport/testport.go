@@ -1,5 +1,5 @@
 // Package testport gives tests ports for servers that they start as programs,
-// which must be told a port before they listen.
+// which must be given a port before they listen.
 package testport
 
 import (

@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces. It waits until it is told to end.
+// Command pause holds a pod's namespaces. It waits until it is asked to end.
 package main
 
 import (

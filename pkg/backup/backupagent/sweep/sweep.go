@@ -135,7 +135,7 @@ func (p Plan) Run(ctx context.Context, s Store) Result {
 		next++
 		return names[next-1], true
 	}
-	tell := func(name string, err error) {
+	report := func(name string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -153,7 +153,7 @@ func (p Plan) Run(ctx context.Context, s Store) Result {
 				if !ok {
 					return
 				}
-				tell(name, s.DeleteBackup(ctx, name))
+				report(name, s.DeleteBackup(ctx, name))
 			}
 		})
 	}

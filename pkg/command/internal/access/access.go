@@ -34,8 +34,8 @@ type Access struct {
 	endpoints         []string
 	caCert, cert, key string
 	insecure          bool
-	// told are the warnings that were printed.
-	told map[string]bool
+	// reported are the warnings that were printed.
+	reported map[string]bool
 	// find finds the daemons on this machine, local is the one that is asked.
 	find  func() ([]daemons.Daemon, error)
 	local *local
@@ -151,7 +151,7 @@ var notForLearners = rpctypes.ErrorDesc(rpctypes.ErrGRPCNotSupportedForLearner)
 // first of the endpoints about which there is something to say.
 func (a *Access) Explain(ctx context.Context, err error) error {
 	if err != nil && strings.Contains(err.Error(), notForLearners) {
-		return cli.WithHint(err, "only a learner answers, and it cannot tell what is needed: name a voter in --endpoints")
+		return cli.WithHint(err, "only a learner answers, and it cannot answer what is needed: name a voter in --endpoints")
 	}
 	if !etcdclient.Unanswered(err) {
 		return err
@@ -167,13 +167,13 @@ func (a *Access) Explain(ctx context.Context, err error) error {
 // Warn prints a warning to the command's error output, each one once.
 func (a *Access) Warn(format string, args ...any) {
 	text := cli.Plain(fmt.Sprintf(format, args...))
-	if a.told[text] {
+	if a.reported[text] {
 		return
 	}
-	if a.told == nil {
-		a.told = map[string]bool{}
+	if a.reported == nil {
+		a.reported = map[string]bool{}
 	}
-	a.told[text] = true
+	a.reported[text] = true
 	fmt.Fprintf(a.cmd.ErrOrStderr(), "warning: %s\n", text)
 }
 

@@ -110,7 +110,7 @@ func TestSeedsThatCannotBe(t *testing.T) {
 	}
 }
 
-// Of two who seed at the same time the second is told.
+// Of two who seed at the same time the second is reported.
 func TestARaceForTheSpec(t *testing.T) {
 	st, err := store.Open(t.Context(), "mem://")
 	if err != nil {

@@ -147,7 +147,7 @@ func operator() string {
 	return name + "@" + host
 }
 
-// warn tells a person what is no failure.
+// warn prints what is no failure.
 func warn(cmd *cobra.Command, format string, args ...any) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
 }

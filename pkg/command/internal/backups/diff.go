@@ -174,8 +174,8 @@ func (d *diff) printer(w io.Writer, terminal bool) func(op string, a, b *keyspac
 	return func(string, *keyspace.Key, *keyspace.Key) error { return nil }
 }
 
-// compare goes through the keys of both in order, and tells each that differs.
-func (d *diff) compare(ctx context.Context, a, b *keyspace.Space, tell func(op string, a, b *keyspace.Key) error) (
+// compare goes through the keys of both in order, and reports each that differs.
+func (d *diff) compare(ctx context.Context, a, b *keyspace.Space, report func(op string, a, b *keyspace.Key) error) (
 	comparison, error) {
 	c := comparison{A: a.Summary(), B: b.Summary()}
 	r := newRegistry(a, b)
@@ -213,7 +213,7 @@ func (d *diff) compare(ctx context.Context, a, b *keyspace.Space, tell func(op s
 		if op == "" {
 			continue
 		}
-		if err := tell(op, x, y); err != nil {
+		if err := report(op, x, y); err != nil {
 			return c, fmt.Errorf("print: %w", err)
 		}
 	}

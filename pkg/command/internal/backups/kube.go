@@ -22,7 +22,7 @@ type place struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// A registry tells places by the prefixes under which API servers keep their
+// A registry distinguishes places by the prefixes under which API servers keep their
 // objects: --etcd-prefix, by default /registry.
 type registry struct{ prefixes []string }
 

@@ -36,7 +36,7 @@ func (s source) String() string {
 	return s.name
 }
 
-// parseSource tells what somebody typed: STORE-URL/NAME, the path of a file or
+// parseSource distinguishes what somebody typed: STORE-URL/NAME, the path of a file or
 // of a backup's directory, or the NAME of a backup in the program's store.
 func parseSource(text string) (source, error) {
 	if place, _, _ := strings.Cut(text, "?"); strings.Contains(place, "://") {
@@ -108,7 +108,7 @@ func (r *reader) ours(ctx context.Context, objects *store.Store, name string) er
 		"a store holds the backups of one cluster; name the backup that you mean")
 }
 
-// stages tells a person at a terminal what is being done.
+// stages prints what is being done to a terminal.
 type stages struct {
 	cmd    *cobra.Command
 	now    string

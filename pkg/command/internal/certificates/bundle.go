@@ -124,7 +124,7 @@ func bundle(dir string, now time.Time) ([]bundled, error) {
 
 // give writes the files where they are wanted, and says what comes next.
 func give(cmd *cobra.Command, out string, files []bundled) error {
-	tell := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+	report := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
 	info, err := os.Stat(out)
 	switch {
 	case out == "-":
@@ -135,7 +135,7 @@ func give(cmd *cobra.Command, out string, files []bundled) error {
 		if err := tree(out, files); err != nil {
 			return err
 		}
-		tell("Copy what is in %s to / of the first control plane: rsync -a %s/ HOST:/", out, filepath.Clean(out))
+		report("Copy what is in %s to / of the first control plane: rsync -a %s/ HOST:/", out, filepath.Clean(out))
 	default:
 		var b bytes.Buffer
 		if err := archive(&b, files); err != nil {
@@ -144,10 +144,10 @@ func give(cmd *cobra.Command, out string, files []bundled) error {
 		if err := hostfs.WriteFile(out, b.Bytes(), 0o600); err != nil {
 			return err
 		}
-		tell("Copy %s to the first control plane, and there: tar xzf %s -C /", out, filepath.Base(out))
-		tell("It contains a private key: delete it afterwards.")
+		report("Copy %s to the first control plane, and there: tar xzf %s -C /", out, filepath.Base(out))
+		report("It contains a private key: delete it afterwards.")
 	}
-	tell("etcdadm kubeadm config prints the configuration for kubeadm init --config.")
+	report("etcdadm kubeadm config prints the configuration for kubeadm init --config.")
 	return nil
 }
 

@@ -344,7 +344,7 @@ func TestRenewFailures(t *testing.T) {
 }
 
 // The loopback is no address by which others find the machine, so that a peer's
-// certificate with nothing else does not tell the address.
+// certificate with nothing else does not show the address.
 func TestGenerateCSR(t *testing.T) {
 	dir, csrs := filepath.Join(t.TempDir(), "pki"), filepath.Join(t.TempDir(), "csr")
 	do(t, words("certs generate-csr", dir)...).want(t, 1, "", "hint: name the member: --name=NAME")

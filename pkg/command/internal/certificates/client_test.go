@@ -166,7 +166,7 @@ func TestClientOfAMemberByHand(t *testing.T) {
 	if _, err := certs.ClientTLSFromFiles(out+"/alice-ca.crt", out+"/alice.crt", out+"/alice.key"); err != nil {
 		t.Error(err)
 	}
-	// Nothing tells where etcd is.
+	// Nothing shows where etcd is.
 	r = do(t, words("certs client bob --out-dir="+out, s.Dir, "--environment-dir="+t.TempDir())...)
 	r.want(t, 0, "It is not known where etcd answers", "")
 	if text := read(t, out, "bob-etcdctl.env"); strings.Contains(text, "ENDPOINTS") {

@@ -16,10 +16,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
-// errNoEndpoint says that nothing on the machine tells where etcd is.
+// errNoEndpoint says that nothing on the machine shows where etcd is.
 var errNoEndpoint = errors.New("no file on this machine says where etcd is")
 
-// known returns the client URLs that the machine's etcd was told: its own, and
+// known returns the client URLs that the machine's etcd was given: its own, and
 // those of the members that it was started with.
 func known(cfg machine.Config) ([]string, error) {
 	vars, err := operate.Variables(cfg)

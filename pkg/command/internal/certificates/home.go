@@ -61,8 +61,8 @@ func addHome(cmd *cobra.Command, find finder) *homeFlags {
 	return f
 }
 
-// home returns the etcd that is meant: that of --pki-dir; where a flag or a file tells of a
-// member by hand, that one; else that of the daemon on this machine, which is then told.
+// home returns the etcd that is meant: that of --pki-dir; where a flag or a file names a
+// member by hand, that one; else that of the daemon on this machine, which is then printed.
 func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 	cfg, err := f.machine.Config()
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *homeFlags) home(cmd *cobra.Command) (home, error) {
 		}
 	}
 	h.dir, h.authority, h.daemon = s.PKIDir, certs.ClientsCA, &s
-	tellDaemon(cmd, d)
+	reportDaemon(cmd, d)
 	return h, nil
 }
 
@@ -127,14 +127,14 @@ func (f *homeFlags) answering(h home) home {
 	return h
 }
 
-// theDaemon is [daemons.One] for commands that have --pki-dir to tell two clusters apart.
+// theDaemon is [daemons.One] for commands that have --pki-dir to distinguish two clusters.
 func theDaemon(cmd *cobra.Command, find finder) (daemons.Daemon, daemons.Settings, bool, error) {
 	return daemons.One(find, func(_ daemons.Daemon, s daemons.Settings) string {
 		return daemons.Again(cmd, "--pki-dir="+s.PKIDir)
 	})
 }
 
-func tellDaemon(cmd *cobra.Command, d daemons.Daemon) {
+func reportDaemon(cmd *cobra.Command, d daemons.Daemon) {
 	fmt.Fprintf(cmd.ErrOrStderr(), "the authorities are those of the daemon on this machine (%s, cluster %s)\n",
 		d.Where(), cli.Plain(d.ClusterName()))
 }

@@ -113,7 +113,7 @@ func (f *personFlags) here(cmd *cobra.Command, find finder) error {
 		return err
 	}
 	f.pkiDir, f.etcdInsecure = s.PKIDir, f.etcdInsecure || s.EtcdInsecure
-	tellDaemon(cmd, d)
+	reportDaemon(cmd, d)
 	return nil
 }
 

@@ -166,7 +166,7 @@ func TestRotationOfARealCluster(t *testing.T) {
 	for _, m := range members {
 		m.waitUp(t)
 	}
-	// kubeadm is told of the members that there are, whatever the files say.
+	// kubeadm is given the members that there are, whatever the files say.
 	r := do(t, words("kubeadm config", a.Dir, env(t, "ETCD_ADVERTISE_CLIENT_URLS="+a.etcd.ClientURL+"\n"))...)
 	r.want(t, 0, "      - "+slices.Sorted(slices.Values([]string{a.etcd.ClientURL, b.etcd.ClientURL}))[0]+"\n", "")
 	if r.stderr != "" || !strings.Contains(r.stdout, a.etcd.ClientURL) || !strings.Contains(r.stdout, b.etcd.ClientURL) {

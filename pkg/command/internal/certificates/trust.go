@@ -21,7 +21,7 @@ import (
 )
 
 // A trustCheck asks the members whether a step of a rotation may be done here:
-// the files of this machine cannot tell whether another etcd was restarted.
+// the files of this machine do not show whether another etcd was restarted.
 type trustCheck struct {
 	step      certs.RotationStep
 	endpoints []string

@@ -138,7 +138,7 @@ func (d *disarm) gone(ctx context.Context, v view, a raised) error {
 	}
 	if m.endpoint == "" {
 		return &cli.RefusedError{
-			Text: m.err.Error(), Next: "only that member can tell whether the cause of the alarm is gone; --force disarms " +
+			Text: m.err.Error(), Next: "only that member can determine whether the cause of the alarm is gone; --force disarms " +
 				"without this check",
 		}
 	}
@@ -202,7 +202,7 @@ func (d *disarm) equal(ctx context.Context, v view) error {
 	rev := cluster.Revision(0)
 	for _, m := range v.members {
 		if m.endpoint == "" {
-			return &cli.RefusedError{Text: "cannot tell whether all members hold the same data: " + m.err.Error(), Next: next}
+			return &cli.RefusedError{Text: "cannot determine whether all members hold the same data: " + m.err.Error(), Next: next}
 		}
 		if rev == 0 || m.report.Revision < rev {
 			rev = m.report.Revision

@@ -30,7 +30,7 @@ func newTool(cmd *cobra.Command) *tool {
 	return &tool{cmd: cmd, access: access.Add(cmd), out: cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)}
 }
 
-// say tells a person at the terminal how it goes on.
+// say prints how it goes on.
 func (t *tool) say(format string, args ...any) {
 	fmt.Fprintln(t.cmd.ErrOrStderr(), cli.Plain(fmt.Sprintf(format, args...)))
 }

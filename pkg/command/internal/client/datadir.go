@@ -12,7 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
 
-// dataDirectory tells whether dir is etcd's data directory, or the member in
+// dataDirectory reports whether dir is etcd's data directory, or the member in
 // it.
 func dataDirectory(dir string) (source, bool) {
 	if filepath.Base(dir) == datadir.MemberName {

@@ -109,7 +109,7 @@ func TestWhichEtcdctl(t *testing.T) {
 	}
 }
 
-// The flags that tell whose etcd it is have no say where etcd's certificates are wrong.
+// The flags that say whose etcd it is have no say where etcd's certificates are wrong.
 func TestEtcdctlWithoutCertificates(t *testing.T) {
 	dir := t.TempDir()
 	aVersion(t, dir, "3.6.16")

@@ -15,7 +15,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
-// memberTime is how long one member may take to tell about itself.
+// memberTime is how long one member may take to report on itself.
 const memberTime = 3 * time.Second
 
 // A member is one of the list, with what it says of itself.

@@ -212,7 +212,7 @@ func TestStrangersAreNotTakenForMembers(t *testing.T) {
 		append([]string{"defrag"}, w.flagsFor(w.members[0].ClientURL, other.members[0].ClientURL)...)...)
 }
 
-// Members that hold different data at one revision are told apart.
+// Members that hold different data at one revision are distinguished.
 func TestDifferentDataIsSeen(t *testing.T) {
 	t.Parallel()
 	w, other := newTestCluster(t, "3.6.16", 1, ""), newTestCluster(t, "3.6.16", 1, "")

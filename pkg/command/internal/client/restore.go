@@ -297,7 +297,7 @@ func (r *restore) find(ctx context.Context) (etcdutl.Tool, error) {
 	if r.version == "" {
 		v, err := etcdbin.Probe(ctx, filepath.Join(r.installDir, "etcd"))
 		if err != nil {
-			return etcdutl.Tool{}, cli.WithHint(fmt.Errorf("cannot tell which etcd version will run on the data: %w", err),
+			return etcdutl.Tool{}, cli.WithHint(fmt.Errorf("cannot determine which etcd version will run on the data: %w", err),
 				"install it (etcdadm download), or name it: --version with --etcd-dir, or --install-dir")
 		}
 		return etcdutl.Find(ctx, r.installDir, v)

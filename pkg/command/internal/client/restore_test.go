@@ -341,7 +341,7 @@ func TestWarningsOfRevisions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(place, "control/revision"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := ok(t, append(from, "--dry-run")...); !strings.Contains(r.stderr, "cannot tell which revisions clients have seen: ") {
+	if r := ok(t, append(from, "--dry-run")...); !strings.Contains(r.stderr, "cannot determine which revisions clients have seen: ") {
 		t.Errorf("%+v", r)
 	}
 	if r := decoded[restored](t, append(from, "--above-revision=7")...); r.Revision != 2 || r.RevisionAfter != 2*margin {

@@ -109,7 +109,7 @@ func (r *restore) warnOfRevision(from source, k known, x restored) {
 		r.say("warning: revision %d is not above %d, which clients may have seen", x.RevisionAfter, x.Highest)
 	case x.BumpRevision > 0 || r.cmd.Flags().Changed("bump-revision"):
 	case k.highest.err != nil:
-		r.say("warning: cannot tell which revisions clients have seen: %v; raise the revision above them with "+
+		r.say("warning: cannot determine which revisions clients have seen: %v; raise the revision above them with "+
 			"--above-revision", k.highest.err)
 	case from.remote():
 		r.say("warning: the store does not say which revisions clients have seen; raise the revision above them with " +

@@ -231,7 +231,7 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 	return s.print("SavedBackup", result, rows(table...))
 }
 
-// withStore opens a store for f; w is told where it does not answer for long.
+// withStore opens a store for f; w is written to where it does not answer for long.
 func withStore(ctx context.Context, location string, w io.Writer, f func(*store.Store) error) error {
 	st, err := storewait.Open(ctx, location, 0, w)
 	if err != nil {

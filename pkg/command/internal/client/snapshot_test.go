@@ -295,7 +295,7 @@ func TestWhatARestoreNeeds(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"a binary", 1, "cannot tell which etcd version will run on the data", []string{me, "--install-dir=" + parent}},
+		{"a binary", 1, "cannot determine which etcd version will run on the data", []string{me, "--install-dir=" + parent}},
 		{"its tool", 1, "no executable file etcdutl in " + parent, []string{
 			me, "--install-dir=" + parent, "--version=3.6.99",
 		}},

@@ -30,7 +30,7 @@ type source struct {
 	packed string
 }
 
-// parseSource tells what somebody typed: a file with a snapshot or a database,
+// parseSource distinguishes what somebody typed: a file with a snapshot or a database,
 // the data of a backup, the directory of a backup or of etcd's data, or
 // STORE-URL/BACKUP-NAME.
 func parseSource(text string) (source, error) {
@@ -101,7 +101,7 @@ type known struct {
 }
 
 // observe reads what is known of a backup in a store, and checks its signature.
-func (s source) observe(ctx context.Context, told io.Writer, o backup.FetchOptions) (k known, err error) {
+func (s source) observe(ctx context.Context, reported io.Writer, o backup.FetchOptions) (k known, err error) {
 	k.Keys = -1
 	if !s.remote() {
 		if o.NeedsSignature() {
@@ -112,7 +112,7 @@ func (s source) observe(ctx context.Context, told io.Writer, o backup.FetchOptio
 		}
 		return k, nil
 	}
-	err = withStore(ctx, s.location, told, func(st *store.Store) error {
+	err = withStore(ctx, s.location, reported, func(st *store.Store) error {
 		k.Description, err = backup.Inspect(ctx, st, s.name, o)
 		if errors.Is(err, store.ErrAbsent) {
 			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name),
@@ -152,9 +152,9 @@ func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOp
 	return f.Name(), f.remove, nil
 }
 
-func (s source) copy(ctx context.Context, w, told io.Writer, o backup.FetchOptions) error {
+func (s source) copy(ctx context.Context, w, reported io.Writer, o backup.FetchOptions) error {
 	if s.remote() {
-		return withStore(ctx, s.location, told, func(st *store.Store) error {
+		return withStore(ctx, s.location, reported, func(st *store.Store) error {
 			_, err := backup.Fetch(ctx, st, s.name, w, o)
 			return err
 		})
@@ -178,7 +178,7 @@ func explained(err error) error {
 	return err
 }
 
-// read reads a snapshot file, which must be whole unless told otherwise.
+// read reads a snapshot file, which must be whole unless asked otherwise.
 func read(ctx context.Context, file string, skipHashCheck bool) (snapshot.Status, error) {
 	s, err := snapshot.Read(ctx, file)
 	switch {

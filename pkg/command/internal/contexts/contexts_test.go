@@ -198,7 +198,7 @@ func TestUnset(t *testing.T) {
 	}
 }
 
-// What is told of a context that is not there says which file was looked into.
+// The error of a context that is not there says which file was looked into.
 func TestWhereContextsAre(t *testing.T) {
 	dir := file(t, "")
 	t.Setenv("SUDO_USER", "")

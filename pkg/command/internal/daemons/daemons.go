@@ -102,7 +102,7 @@ func parse(argv []string) (d Daemon, ok bool) {
 	return d, d.Store != ""
 }
 
-// isLocation tells the store of etcdadm auto from its flags and its commands.
+// isLocation distinguishes the store of etcdadm auto from its flags and its commands.
 func isLocation(arg string) bool { return strings.HasPrefix(arg, "/") || strings.Contains(arg, "://") }
 
 // value returns the last value of a flag, with one dash or two, "" without it.
@@ -131,7 +131,7 @@ func values(argv []string, flag string) (all []string) {
 }
 
 // elsewhere says that a store is a directory that the process in dir sees, and this one
-// does not. A directory that neither can tell is taken for the same.
+// does not. A directory of which neither shows it is taken for the same.
 func elsewhere(dir, store string) bool {
 	path := strings.TrimPrefix(store, "file://")
 	if strings.Contains(path, "://") {

@@ -122,7 +122,7 @@ func isSet(argv []string, flag string) bool {
 }
 
 // One returns the daemon that runs on this machine with its settings; ok is false where
-// none does. Where there are more it is an error: nobody can tell which is meant. Line
+// none does. Where there are more it is an error: it is unknown which is meant. Line
 // returns the command line by which one of them is, as a hint.
 func One(find func() ([]Daemon, error), line func(Daemon, Settings) string) (d Daemon, s Settings, ok bool, err error) {
 	found, err := find()

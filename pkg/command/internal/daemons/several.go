@@ -39,7 +39,7 @@ func several(found []Daemon, line func(Daemon, Settings) string) error {
 func Reach(d Daemon, s Settings) []string {
 	own := ""
 	if s.Address == "" {
-		own = "ADDRESS" // where the machine does not tell its own
+		own = "ADDRESS" // where the machine does not show its own
 		if address, err := hostaddr.Default(false); err == nil {
 			own = address
 		}

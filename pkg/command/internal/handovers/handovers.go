@@ -64,7 +64,7 @@ func toManager(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "to-manager", Short: "hand this machine's etcd to etcd-manager",
 		Long: `to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager keeps it, and
-tells etcd-manager to run it. It prints etcd-manager's command line; the member is down until that runs.
+reports etcd-manager to run it. It prints etcd-manager's command line; the member is down until that runs.
 
 All members must be healthy voters. The first machine writes into the control store which nodes elect the
 coordinator of the daemons; the others follow it. So hand over all machines before you change members by hand
@@ -239,7 +239,7 @@ func usage(err error) error {
 	return err
 }
 
-// say tells of progress, unless --log-level leaves that out.
+// say reports progress, unless --log-level leaves that out.
 func (t *task) say(format string, args ...any) {
 	if f := t.cmd.Flags().Lookup("log-level"); f != nil && f.Value.String() != "info" && f.Value.String() != "debug" {
 		return

@@ -190,7 +190,7 @@ func TestFileThatIsWrong(t *testing.T) {
 }
 
 // reset and status work on what is there: the flags in the file are for the
-// version that init was told, which they are not.
+// version that init was given, which they are not.
 func TestCommandsWithoutAVersionDoNotJudgeFlags(t *testing.T) {
 	file := written(t, "etcd: {flags: {experimental-corrupt-check-time: 1h, enable-v2: true}}\n")
 	if _, err := parse(t, []string{"--config", file}, Paths); err != nil {

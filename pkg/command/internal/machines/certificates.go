@@ -81,7 +81,7 @@ func ends(obs machine.Observation, e machine.Expiring) string {
 func renewal(obs machine.Observation) string {
 	switch {
 	case unused(obs):
-		return "etcdadm init and join issue certificates" // nothing tells of which name and address
+		return "etcdadm init and join issue certificates" // nothing shows which name and address
 	case obs.PKI.CA == machine.CAExternal:
 		return "etcdadm certs generate-csr"
 	}

@@ -51,7 +51,7 @@ func endpoints(text string, unused bool) ([]string, error) {
 	return list, nil
 }
 
-// warnPeerPort tells of endpoints at the port where members talk to each other: nobody
+// warnPeerPort warns of endpoints at the port where members talk to each other: nobody
 // answers a client there, and the command would wait.
 func (t *task) warnPeerPort() {
 	for _, e := range t.endpoints {

@@ -21,10 +21,10 @@ func issued(t *testing.T, s certs.MachineSpec, at time.Time) {
 	}
 }
 
-// The status tells certificates that have expired, and those that soon will, from
+// The status reports certificates that have expired, and those that soon will, from
 // good ones: of the machine and of the authority, with the authority's key or
 // without.
-func TestStatusTellsExpiredCertificates(t *testing.T) {
+func TestStatusReportsExpiredCertificates(t *testing.T) {
 	const day = 24 * time.Hour
 	withoutKey := func(t *testing.T, s certs.MachineSpec) {
 		t.Helper()

@@ -92,7 +92,7 @@ func (t *task) open() (*operate.Machine, error) {
 	return m, nil
 }
 
-// began tells of a step, and of one after which the cluster ends, whatever --log-level says.
+// began prints a step, and one after which the cluster ends, whatever --log-level says.
 func (t *task) began(s machine.Step) {
 	if endsCluster(s) {
 		t.warn("this is the last member of its cluster, and the cluster ends with it")
@@ -109,7 +109,7 @@ func usage(err error) error {
 	return err
 }
 
-// say tells of progress on the error output, so that the standard output holds
+// say prints progress on the error output, so that the standard output holds
 // the result alone.
 func (t *task) say(format string, args ...any) {
 	if !quiet(t.cmd) {
@@ -168,7 +168,7 @@ func (t *task) preflight(ctx context.Context, m *operate.Machine) error {
 	return t.judge(machine.Preflight(t.goal, m.Config(), obs))
 }
 
-// warnUnknown tells of names that would have no effect: a word that is written in another
+// warnUnknown warns of names that would have no effect: a word that is written in another
 // way must not be taken for what it was meant to be.
 func (t *task) warnUnknown() {
 	var phases, checks []string
@@ -191,7 +191,7 @@ func (t *task) warnUnknown() {
 	}
 }
 
-// warn tells of what is odd in the command line, whatever --log-level says of progress.
+// warn warns of what is odd in the command line, whatever --log-level says of progress.
 func (t *task) warn(format string, args ...any) {
 	fmt.Fprintln(t.cmd.ErrOrStderr(), "warning: "+cli.Plain(fmt.Sprintf(format, args...)))
 }

@@ -171,7 +171,7 @@ func TestPreflightErrorsCanBeIgnoredOneByOne(t *testing.T) {
 }
 
 // A word that has no effect is named, with those that have one. What is known is not.
-func TestWordsWithoutEffectAreTold(t *testing.T) {
+func TestWordsWithoutEffectAreReported(t *testing.T) {
 	below(t)
 	for _, c := range []struct{ args, want string }{
 		{"init --dry-run --ignore-preflight-errors=all --skip-phases=helth", `warning: --skip-phases: init has no phase "helth"`},

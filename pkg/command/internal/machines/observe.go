@@ -185,7 +185,7 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 	return writeMembers(w, obs.Remote)
 }
 
-// versions says which etcd the members run, where this machine has no binaries to tell: it
+// versions says which etcd the members run, where this machine has no binaries to show: it
 // is in the image of a static pod.
 func versions(obs machine.Observation) string {
 	low, high := obs.Remote.Lowest, obs.Remote.Highest

@@ -62,7 +62,7 @@ func TestWhyItDoesNotServe(t *testing.T) {
 	}
 }
 
-// A machine without a member is not told to renew what only a member has.
+// A machine without a member is not advised to renew what only a member has.
 func TestWhoIssuesCertificates(t *testing.T) {
 	missing := machine.PKI{CA: machine.CAReady, Wrong: []machine.WrongPair{
 		{Name: "server", Why: "neither certificate nor key is there"},
@@ -79,7 +79,7 @@ func TestWhoIssuesCertificates(t *testing.T) {
 	}
 }
 
-// A machine whose etcd is in the image of a static pod has no binaries; the status tells the
+// A machine whose etcd is in the image of a static pod has no binaries; the status reports the
 // version that the members say they run.
 func TestTheVersionOfAStaticPod(t *testing.T) {
 	old, next := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")

@@ -99,7 +99,7 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 		r.Hold, r.Wait = &holds[0], stops == nil
 	}
 	r.Ready = judged == nil && stops == nil
-	t.tellHolds(holds, stops, judged)
+	t.printHolds(holds, stops, judged)
 	err = t.out.Print(t.cmd.OutOrStdout(), cli.Versioned("Preflight", r), func(w io.Writer) error {
 		if len(found) == 0 && len(holds) == 0 {
 			fmt.Fprintln(w, "All checks passed.")
@@ -122,8 +122,8 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 	return nil
 }
 
-// tellHolds tells a person of the holds that the error does not name.
-func (t *task) tellHolds(holds []machine.Hold, stops *machine.Hold, judged error) {
+// printHolds prints the holds that the error does not name.
+func (t *task) printHolds(holds []machine.Hold, stops *machine.Hold, judged error) {
 	for i := range holds {
 		h := &holds[i]
 		if !waits(*h) && (h != stops || judged != nil) {

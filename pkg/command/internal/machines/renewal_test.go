@@ -10,8 +10,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// Who made a member is told how its certificates are renewed, until something does.
-func TestWhoRenewsIsTold(t *testing.T) {
+// Who made a member reads how its certificates are renewed, until something does.
+func TestWhoRenewsIsReported(t *testing.T) {
 	before := systemdDirs
 	defer func() { systemdDirs = before }()
 	systemdDirs = []string{t.TempDir()}

@@ -19,12 +19,12 @@ func TestWasLast(t *testing.T) {
 		false: &machine.Remember{Record: machine.Record{Action: machine.Reset}},
 	} {
 		r := operate.Result{Steps: []machine.Step{{Do: first}, {Do: &machine.SetDataAside{}}, {Do: &machine.Remember{}}}}
-		var told bytes.Buffer
+		var reported bytes.Buffer
 		cmd := &cobra.Command{}
-		cmd.SetErr(&told)
+		cmd.SetErr(&reported)
 		(&task{cmd: cmd}).began(r.Steps[0])
-		if warned := strings.Contains(told.String(), "warning: this is the last member of its cluster"); warned != last {
-			t.Errorf("it is the last one: %v, and is told: %q", last, told.String())
+		if warned := strings.Contains(reported.String(), "warning: this is the last member of its cluster"); warned != last {
+			t.Errorf("it is the last one: %v, and says: %q", last, reported.String())
 		}
 		if wasLast(r) != last {
 			t.Errorf("it was the last one: %v, want %v", !last, last)

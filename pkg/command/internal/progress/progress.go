@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Bar returns how to tell of work that is done in bytes: report is called with
+// Bar returns how to report work that is done in bytes: report is called with
 // what is done and what there is, -1 if that is unknown, and finish at the
 // end, which removes the bar. What is reported after that begins another bar.
 // Both may be called by any goroutine. Unless w is a terminal, neither does
@@ -56,7 +56,7 @@ func (b *bar) report(done, total int64) {
 			progressbar.OptionClearOnFinish(),
 		)
 	}
-	// It draws to the terminal; if that fails there is nobody to tell.
+	// It draws to the terminal; if that fails there is nobody to report to.
 	_ = b.drawn.Set64(done)
 }
 

@@ -116,7 +116,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// Who may be answered by anybody in between is told so, also where the cache has the
+// Who may be answered by anybody in between is warned, also where the cache has the
 // archive, and not where this machine answers.
 func TestDownloadWarnsOfPlainHTTP(t *testing.T) {
 	body := archive(t)
@@ -131,7 +131,7 @@ func TestDownloadWarnsOfPlainHTTP(t *testing.T) {
 	want(t, 0, []string{"nothing to do: etcd 3.6.99"}, nil, append(line, "--release-url=https://mirror.example.com/etcd")...)
 }
 
-// A mirror with another archive than etcd's own, whatever it says of it, is told from etcd,
+// A mirror with another archive than etcd's own, whatever it says of it, is distinguished from etcd,
 // and how to take a build that one trusts.
 func TestDownloadOfAnotherArchiveThanEtcds(t *testing.T) {
 	const known = "etcd-v3.5.12-linux-" + runtime.GOARCH + ".tar.gz"

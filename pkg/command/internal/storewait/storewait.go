@@ -14,7 +14,7 @@ import (
 // silence is how long a store is waited for without a word.
 const silence = 3 * time.Second
 
-// Open opens the store at a location. Where it does not answer for long, w is told so once, with
+// Open opens the store at a location. Where it does not answer for long, w is notified once, with
 // its endpoint where it has one. Limit is the --timeout of the command, 0 if it has none.
 func Open(ctx context.Context, location string, limit time.Duration, w io.Writer) (*store.Store, error) {
 	s, err := store.Open(ctx, location)

@@ -40,7 +40,7 @@ func machinesOf(obs cluster.Observation) (list []machine) {
 	return list
 }
 
-// machineColumns are what is told of machines. In a window that is too narrow those of
+// machineColumns are what is shown of machines. In a window that is too narrow those of
 // lessImportant are left out, the last one first.
 var (
 	machineColumns = []string{
@@ -72,7 +72,7 @@ func (p *page) machines(r reconcile.Report, v View, width int) {
 	}
 }
 
-// ends tells why an etcd ended that does not run, with its last lines, and what data has
+// ends reports why an etcd ended that does not run, with its last lines, and what data has
 // that the next minor version of etcd cannot run with.
 func (p *page) ends(obs cluster.Observation) {
 	var ended, hazards [][]span
@@ -138,8 +138,8 @@ func (m machine) answers(now time.Time) span {
 	return styled(red, "seen "+render.Age(now.Sub(m.node.LastSeen)))
 }
 
-// told reports whether the node tells of itself now: what it said last need not be so.
-func (m machine) told() bool { return m.node != nil && m.node.Reachable }
+// reported reports whether the node reports itself now: what it said last need not be so.
+func (m machine) reported() bool { return m.node != nil && m.node.Reachable }
 
 var unknown = styled(dim, "-")
 
@@ -147,7 +147,7 @@ func (m machine) version() span {
 	switch {
 	case m.member != nil && !m.member.Version.IsZero():
 		return text(m.member.Version.String())
-	case m.told() && !m.node.Process.Version.IsZero():
+	case m.reported() && !m.node.Process.Version.IsZero():
 		return text(m.node.Process.Version.String())
 	}
 	return unknown
@@ -175,7 +175,7 @@ func (m machine) behind() span {
 
 // write is how long the disk takes for a write.
 func (m machine) write() span {
-	if !m.told() || m.node.Storage == (cluster.Storage{}) {
+	if !m.reported() || m.node.Storage == (cluster.Storage{}) {
 		return unknown
 	}
 	s := m.node.Storage
@@ -193,7 +193,7 @@ func (m machine) write() span {
 }
 
 func (m machine) free() span {
-	if !m.told() || m.node.FreeBytes <= 0 {
+	if !m.reported() || m.node.FreeBytes <= 0 {
 		return unknown
 	}
 	return text(render.Bytes(m.node.FreeBytes))
@@ -201,7 +201,7 @@ func (m machine) free() span {
 
 // clock is how far the node's clock is off.
 func (m machine) clock() span {
-	if !m.told() {
+	if !m.reported() {
 		return unknown
 	}
 	d := m.node.ClockSkew
@@ -217,7 +217,7 @@ func (m machine) clock() span {
 }
 
 func (m machine) certificate(now time.Time) span {
-	if !m.told() || m.node.CertNotAfter.IsZero() {
+	if !m.reported() || m.node.CertNotAfter.IsZero() {
 		return unknown
 	}
 	left := m.node.CertNotAfter.Sub(now)

@@ -75,7 +75,7 @@ func (m *model) rate(before, after Sample) {
 	}
 }
 
-// Run reads and shows until ctx ends, which is no error. A source that fails is told of on
+// Run reads and shows until ctx ends, which is no error. A source that fails is shown on
 // the page, and asked again; the error is that of the last read, if there never was a page
 // of a cluster.
 func Run(ctx context.Context, source Source, screen Screen, c Config) error {

@@ -39,7 +39,7 @@ func TestModel(t *testing.T) {
 		v.Took != time.Millisecond || v.Rate >= 0 {
 		t.Errorf("%+v", v)
 	}
-	// The same report again tells nothing of the rate.
+	// The same report again says nothing of the rate.
 	if v := take(&first, nil); v.Rate >= 0 {
 		t.Errorf("%+v", v)
 	}

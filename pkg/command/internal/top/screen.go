@@ -48,7 +48,7 @@ func OnTerminal(w io.Writer) (screen Screen, done func(), ok bool) {
 	}
 	f, _ := w.(*os.File)
 	t := &terminal{f: f, colour: os.Getenv("NO_COLOR") == ""}
-	// If writing fails there is nobody to tell.
+	// If writing fails there is nobody to report to.
 	_, _ = f.WriteString(enter)
 	stop := make(chan os.Signal, 1)
 	end, ended := make(chan struct{}), make(chan struct{})

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM)
 	again := make(chan os.Signal, 1)
-	signal.Notify(again, syscall.SIGUSR1) // before it draws, as what is drawn tells others to send it
+	signal.Notify(again, syscall.SIGUSR1) // before it draws, as what is drawn makes others send it
 	if err := screen.Show("drawn\n"); err != nil {
 		os.Exit(4)
 	}

@@ -190,7 +190,7 @@ func TestTextOfOthersHasNoCodes(t *testing.T) {
 	}
 }
 
-func TestBackupsAreTold(t *testing.T) {
+func TestBackupsAreReported(t *testing.T) {
 	for want, change := range map[string]func(*cluster.Store){
 		"last backup 4m ago (12.0 MiB)":        func(*cluster.Store) {},
 		"damaged backup 2026-11-25T03:00:00Z-": func(s *cluster.Store) { s.Backups[0].Damaged = true },
@@ -217,7 +217,7 @@ func TestLatencies(t *testing.T) {
 	}
 }
 
-// In a narrow window the columns that tell least are left out, and named; those in which
+// In a narrow window the columns that say least are left out, and named; those in which
 // something stands out stay, as long as there is room. A line that is cut says so.
 func TestNarrowWindows(t *testing.T) {
 	machines := func(page string) string {
@@ -246,7 +246,7 @@ func TestNarrowWindows(t *testing.T) {
 	}
 }
 
-// Why an etcd ended is told with its last lines, and so is what a next version cannot run with.
+// Why an etcd ended is reported with its last lines, and so is what a next version cannot run with.
 func TestEndsAndHazards(t *testing.T) {
 	v := broken()
 	obs := &v.Sample.Status.Report.Observation

@@ -176,7 +176,7 @@ func TestTheSecondCandidateWaitsForTheFirst(t *testing.T) {
 		err := b.Campaign(t.Context())
 		var lost *LostError
 		if !errors.As(err, &lost) || lost.Holder != "a" || lost.Remaining <= 0 || lost.Remaining > lease.DefaultTTL {
-			t.Fatalf("the loser is told %+v", err)
+			t.Fatalf("the loser receives %+v", err)
 		}
 		time.Sleep(lost.Remaining)
 		must(t, b.Campaign(t.Context()))
@@ -374,9 +374,9 @@ func TestAUsedTermIsPassedAtOnce(t *testing.T) {
 	})
 }
 
-// TestALateAnswerTellsTheTerm makes sure that what a lease voter has seen is learned
+// TestALateAnswerHasTheTerm makes sure that what a lease voter has seen is learned
 // also where the round was won without it.
-func TestALateAnswerTellsTheTerm(t *testing.T) {
+func TestALateAnswerHasTheTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(t, abc, nil)
 		n.late = "b"

@@ -69,7 +69,7 @@ type LostError struct {
 	// Answers says for each lease voter that did not grant why, in the order in which
 	// they answered.
 	Answers []Answer
-	// Holder is who holds the lease as far as the answers tell, empty for nobody,
+	// Holder is who holds the lease as far as the answers show, empty for nobody,
 	// and Remaining how long it may still run.
 	Holder    cluster.NodeName
 	Remaining time.Duration
@@ -131,7 +131,7 @@ func (s *Session) Campaign(ctx context.Context) error {
 	defer s.leave()
 	before := s.known()
 	used, err := s.campaign(ctx)
-	// A refusal may have told of a newer record, or of a later term. The next
+	// A refusal may have a newer record, or a later term. The next
 	// campaign goes by that.
 	if err != nil && (used || lease.Newer(s.known(), before)) {
 		_, err = s.campaign(ctx)

@@ -198,7 +198,7 @@ func (v *Voter) Durable(ctx context.Context) (lease.Durable, error) {
 	return d, nil
 }
 
-// Standing tells to whom the node has given its vote, while that runs, as it is
+// Standing reports to whom the node has given its vote, while that runs, as it is
 // on disk. It does not wait for the disk.
 func (v *Voter) Standing(ctx context.Context) (lease.Standing, error) {
 	select {

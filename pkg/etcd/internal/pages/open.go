@@ -14,7 +14,7 @@ import (
 var ErrInUse = errors.New("a running etcd uses it; take a snapshot of that etcd instead")
 
 // bboltUnit divides the size of every bbolt file: its pages are at least that
-// large. etcd's own tools tell by it whether a snapshot has a digest
+// large. etcd's own tools determine by it whether a snapshot has a digest
 // (etcdutl/snapshot, "size%512 == sha256.Size").
 const bboltUnit = minPageSize
 

@@ -55,14 +55,14 @@ func (e *EndedError) Error() string {
 // Unwrap returns what it means.
 func (e *EndedError) Unwrap() error { return e.fault }
 
-// A toldError is one of the process.
-type toldError struct {
+// A reportedError is one of the process.
+type reportedError struct {
 	text string
 	is   []error
 }
 
-func (e *toldError) Error() string   { return e.text }
-func (e *toldError) Unwrap() []error { return e.is }
+func (e *reportedError) Error() string   { return e.text }
+func (e *reportedError) Unwrap() []error { return e.is }
 
 // Call has a process of its own run the function. It waits for the end of that, which
 // comes with the end of ctx.
@@ -89,13 +89,13 @@ func (f Func[In, Out]) Call(ctx context.Context, in Input[In]) (out Out, err err
 	case err != nil:
 		return out, err
 	case m.Error != "":
-		told := &toldError{text: m.Error}
+		reported := &reportedError{text: m.Error}
 		for _, e := range f.o.Errors {
 			if slices.Contains(m.Kinds, e.Error()) {
-				told.is = append(told.is, e)
+				reported.is = append(reported.is, e)
 			}
 		}
-		return out, told
+		return out, reported
 	}
 	return out, json.Unmarshal(m.Value, &out)
 }
@@ -121,7 +121,7 @@ func run(ctx context.Context, r []byte, memory int64, progress func(done, total 
 func process(ctx context.Context, r []byte, memory int64, progress func(done, total int64), fault error) (message,
 	error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", command)
-	// The name under which a program was started may tell it what it is.
+	// The name under which a program was started may say what it is.
 	cmd.Args[0] = os.Args[0]
 	// No variable of ours is for it: some are secrets. Its collector works harder as it
 	// comes near its bound.

@@ -1,7 +1,7 @@
 // Package isolate has data of unknown origin read by a process of its own. What it makes
 // that process do, panic or fault or take memory without end, ends nothing else.
 //
-// The process is this program once more, with a command that no help tells of. It has a
+// The process is this program once more, with a command that no help lists. It has a
 // bound of memory and time and no environment, and it ends with its parent.
 package isolate
 
@@ -26,7 +26,7 @@ type Options struct {
 	// Fault is what it means that the process ended by a panic, a fault, or for want of
 	// memory.
 	Fault error
-	// Errors are those that a caller tells apart, with errors.Is. Of any other only the
+	// Errors are those that a caller distinguishes, with errors.Is. Of any other only the
 	// text comes back.
 	Errors []error
 	// Memory is how many bytes the process may take besides what the program has anyhow.
@@ -38,14 +38,14 @@ type Input[In any] struct {
 	Value In
 	// Size is that of the data, which bounds the memory.
 	Size int64
-	// Progress, if not nil, is told how much is done.
+	// Progress, if not nil, receives how much is done.
 	Progress func(done, total int64)
 }
 
 // A task is the side of the process.
 type task struct {
 	run func(ctx context.Context, in json.RawMessage, progress func(done, total int64)) (any, error)
-	// errors are those that the caller tells apart.
+	// errors are those that the caller distinguishes.
 	errors []error
 }
 
@@ -99,8 +99,8 @@ type message struct {
 	Kinds []string `json:"kinds,omitempty"`
 }
 
-// tellEvery is how often the process tells of its progress.
-const tellEvery = 100 * time.Millisecond
+// reportEvery is how often the process reports its progress.
+const reportEvery = 100 * time.Millisecond
 
 // Main does the work of the process if the arguments (without the program's name) say so,
 // and reports the exit code. Every program that calls a [Func] calls it first.
@@ -128,10 +128,10 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := confine(r.Memory); err != nil {
 		return w.Encode(message{End: true, Error: fmt.Sprintf("bound the process: %v", err)})
 	}
-	var told time.Time
+	var reported time.Time
 	v, err := f.run(ctx, r.Value, func(done, total int64) {
-		if now := time.Now(); now.Sub(told) >= tellEvery || done == total {
-			told = now
+		if now := time.Now(); now.Sub(reported) >= reportEvery || done == total {
+			reported = now
 			// Who does not hear it has gone, and takes this process with it.
 			_ = w.Encode(message{Done: done, Total: total})
 		}

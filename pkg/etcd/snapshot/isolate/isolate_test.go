@@ -89,12 +89,12 @@ func TestMain(m *testing.M) {
 
 func TestAnAnswerComesBack(t *testing.T) {
 	t.Setenv("ETCDADM_ISOLATE_SECRET", "hidden")
-	told := 0
+	reported := 0
 	got, err := try.Call(t.Context(), Input[question]{
-		Value: question{"answer", "x"}, Progress: func(_, _ int64) { told++ },
+		Value: question{"answer", "x"}, Progress: func(_, _ int64) { reported++ },
 	})
-	if err != nil || got["arg"] != "x" || got["secret"] != "" || told != 1 {
-		t.Errorf("it says %v, %v, and told %d times", got, err, told)
+	if err != nil || got["arg"] != "x" || got["secret"] != "" || reported != 1 {
+		t.Errorf("it says %v, %v, and reported %d times", got, err, reported)
 	}
 	_, err = try.Call(t.Context(), Input[question]{Value: question{"bad", "y"}})
 	if !errors.Is(err, errBad) || errors.Is(err, errOther) || errors.Is(err, errFault) ||
@@ -115,7 +115,7 @@ func TestNoThreadIsNoFaultOfTheData(t *testing.T) {
 	}
 }
 
-// What the data makes the process do is told, and ends nothing else.
+// What the data makes the process do is reported, and ends nothing else.
 func TestOnlyTheProcessEnds(t *testing.T) {
 	for do, want := range map[string]string{
 		"panic":   "panic: as a broken reader would",

@@ -53,7 +53,7 @@ func (s *Space) Hash(ctx context.Context) (Hash, error) {
 	b, _ := s.db.Bucket(mvcc.KeyBucket)
 	n := 0
 	err := s.db.Walk().Bucket(b, func(i pages.Item) error {
-		if n++; n%tellEvery == 0 && ctx.Err() != nil {
+		if n++; n%reportEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		r, deleted, err := mvcc.ParseRevision(i.Key)

@@ -10,18 +10,18 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/internal/mvcc"
 )
 
-// tellEvery is after how many entries progress is told and the context is
+// reportEvery is after how many entries progress is reported and the context is
 // checked.
-const tellEvery = 1 << 12
+const reportEvery = 1 << 12
 
 // An index remembers the latest entry of each key, up to a revision.
 type index struct {
 	ctx context.Context
 	// at is the last revision to remember, all for zero.
-	at    cluster.Revision
-	names map[string]int32
-	keys  []Key
-	told  func()
+	at       cluster.Revision
+	names    map[string]int32
+	keys     []Key
+	reported func()
 
 	newest             cluster.Revision
 	changes, deletions int
@@ -36,11 +36,11 @@ func (x *index) add(i pages.Item) error {
 	if err != nil {
 		return err
 	}
-	if x.changes%tellEvery == 0 {
+	if x.changes%reportEvery == 0 {
 		if x.ctx.Err() != nil {
 			return x.ctx.Err()
 		}
-		x.told()
+		x.reported()
 	}
 	x.changes++
 	if e.Deleted {

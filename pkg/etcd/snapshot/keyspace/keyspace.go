@@ -31,7 +31,7 @@ type Options struct {
 	// SkipDigest leaves out the check of etcd's digest at the end of the file, for
 	// a file whose digest has been checked.
 	SkipDigest bool
-	// Progress, if not nil, is told how much of the work is done: bytes that were
+	// Progress, if not nil, receives how much of the work is done: bytes that were
 	// read, of those that will be.
 	Progress func(done, total int64)
 }
@@ -210,7 +210,7 @@ func (s *Space) load(ctx context.Context, o Options) (err error) {
 	if !ok {
 		return fmt.Errorf("%w: it is a database, but not one of etcd", snapshot.ErrDamaged)
 	}
-	x := index{ctx: ctx, at: o.Revision, names: map[string]int32{}, told: func() { p.set(walk.Read()) }}
+	x := index{ctx: ctx, at: o.Revision, names: map[string]int32{}, reported: func() { p.set(walk.Read()) }}
 	if err := walk.Bucket(b, x.add); err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func (s *Space) loadLeases(walk *pages.Walk) error {
 	return err
 }
 
-// A progress tells of work in several parts.
+// A progress reports work in several parts.
 type progress struct {
 	report      func(done, total int64)
 	base, total int64

@@ -53,12 +53,12 @@ func names(keys []Key) string {
 }
 
 func TestWhatASpaceHolds(t *testing.T) {
-	told := int64(0)
+	reported := int64(0)
 	s := opened(t, story().File(t), Options{Progress: func(done, total int64) {
-		if done < told || done > total {
-			t.Errorf("progress went from %d to %d of %d", told, done, total)
+		if done < reported || done > total {
+			t.Errorf("progress went from %d to %d of %d", reported, done, total)
 		}
-		told = done
+		reported = done
 	}})
 	want := Summary{
 		Digest: true, Revision: 7, Newest: 7, Keys: 3, Bytes: 4 + 4 + 2 + 2 + 10_000, Changes: 8, Deletions: 2, Leases: 2,
@@ -84,8 +84,8 @@ func TestWhatASpaceHolds(t *testing.T) {
 	if got := s.Leases(); !slices.Equal(got, []Lease{{77, 60, 0, 1}, {78, 15, 0, 0}}) {
 		t.Errorf("the leases are %+v", got)
 	}
-	if told == 0 {
-		t.Error("no progress was told")
+	if reported == 0 {
+		t.Error("no progress was reported")
 	}
 }
 

@@ -34,14 +34,14 @@ type Cloud struct {
 	Want func(d Disk) volumes.Volume
 }
 
-// A stage is one test's world, the provider, and what was told.
+// A stage is one test's world, the provider, and what was reported.
 type stage struct {
-	t      *testing.T
-	c      Cloud
-	w      *World
-	p      volumes.Provider
-	told   []string
-	number int
+	t        *testing.T
+	c        Cloud
+	w        *World
+	p        volumes.Provider
+	reported []string
+	number   int
 }
 
 const cluster = "prod.example.com"
@@ -90,7 +90,7 @@ func (s *stage) acquire(d *Disk, attachments int) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(s.t.Output(), nil))
-	v, err := volumes.Acquire(ctx, s.p, log, func(why string) { s.told = append(s.told, why) })
+	v, err := volumes.Acquire(ctx, s.p, log, func(why string) { s.reported = append(s.reported, why) })
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -192,8 +192,8 @@ func (s *stage) slow() {
 	s.w.Slow = 2 * time.Second
 	s.address()
 	s.acquire(d, 1)
-	if slices.ContainsFunc(s.told, func(why string) bool { return why != "" }) {
-		s.t.Errorf("told %q", s.told)
+	if slices.ContainsFunc(s.reported, func(why string) bool { return why != "" }) {
+		s.t.Errorf("reported %q", s.reported)
 	}
 }
 
@@ -205,8 +205,8 @@ func (s *stage) dying() {
 		}
 	}
 	s.acquire(d, 1)
-	if len(s.told) != 2 || !strings.Contains(s.told[0], "is attached to ") || s.told[1] != "" {
-		s.t.Errorf("told %q", s.told)
+	if len(s.reported) != 2 || !strings.Contains(s.reported[0], "is attached to ") || s.reported[1] != "" {
+		s.t.Errorf("reported %q", s.reported)
 	}
 }
 

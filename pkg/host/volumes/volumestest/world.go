@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A T is who a fake server tells what is wrong.
+// A T is where a fake server reports what is wrong.
 type T interface {
 	Errorf(format string, args ...any)
 }
@@ -64,7 +64,7 @@ type World struct {
 }
 
 // Errors of [World.Attach]: the disk is attached elsewhere, there is none, or it
-// is attached and nobody is told.
+// is attached and nothing shows it.
 var (
 	ErrInUse = errors.New("the disk is in use")
 	ErrNone  = errors.New("there is no such disk")

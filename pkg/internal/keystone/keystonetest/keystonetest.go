@@ -21,7 +21,7 @@ const (
 
 // A Server is the service, and asks for a token on behalf of the others.
 type Server struct {
-	// T is told what nobody should ask.
+	// T receives what nobody should ask.
 	T interface {
 		Errorf(format string, args ...any)
 	}

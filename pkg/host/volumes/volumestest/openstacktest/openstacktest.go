@@ -32,8 +32,8 @@ type Fake struct {
 	Fails bool
 	// Refuses is the status with which Nova refuses to attach a volume that is free.
 	Refuses map[string]int
-	// Old says that Nova does not tell which volumes a server has, Zoneless that
-	// nobody tells its zone.
+	// Old says that Nova does not show which volumes a server has, Zoneless that
+	// nobody knows its zone.
 	Old, Zoneless bool
 	// Attachments is how many were asked for.
 	Attachments int

@@ -97,8 +97,8 @@ func (p *provider) Address(ctx context.Context) (string, error) {
 	return "", errors.New("the instance metadata has no private address")
 }
 
-// pairs are tags, which are KEY:VALUE, with keys in lower case: nobody tells
-// upper and lower case apart.
+// pairs are tags, which are KEY:VALUE, with keys in lower case: upper and lower case
+// are not distinguished.
 func pairs(tags []string) map[string]string {
 	all := map[string]string{}
 	for _, t := range tags {

@@ -29,7 +29,7 @@ const (
 	active  = "active"
 	perPage = 100
 	// maxAnswer is how much of an answer is read, maxReason how much of why a call
-	// was refused is told.
+	// was refused is reported.
 	maxAnswer = 8 << 20
 	maxReason = 500
 )

@@ -70,7 +70,7 @@ func (p *provider) instance(ctx context.Context) (instance, error) {
 			}
 		}
 		if err != nil || i.id == 0 || i.region == "" {
-			return i, errors.New("metadata does not tell both id and region")
+			return i, errors.New("metadata does not have both id and region")
 		}
 		return i, nil
 	})

@@ -46,7 +46,7 @@ func TestTheInstanceGroupSelects(t *testing.T) {
 	}
 }
 
-// A volume that is not ready is not tried, and one whose path is not told is
+// A volume that is not ready is not tried, and one whose path is not given is
 // looked for by its label.
 func TestABusyVolume(t *testing.T) {
 	w, d := one("a")
@@ -93,8 +93,8 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// What a call was refused for is told, the token is not.
-func TestRefusalsAreTold(t *testing.T) {
+// What a call was refused for is reported, the token is not.
+func TestRefusalsAreReported(t *testing.T) {
 	w, _ := one("a")
 	p := serve(t, &linodetest.Fake{T: t, W: w})
 	_, err := p.get(t.Context(), "9")

@@ -184,7 +184,7 @@ func (p *provider) Find(ctx context.Context) ([]volumes.Volume, error) {
 }
 
 // destinations says of busy volumes whether they are on their way to this
-// server: Cinder tells of no attachment before it is made, and Nova of one from
+// server: Cinder shows no attachment before it is made, and Nova one from
 // the request on. So Nova has to be asked after Cinder.
 func (p *provider) destinations(ctx context.Context, s server, found []volumes.Volume) error {
 	has, known, err := s.volumes(ctx)
@@ -262,7 +262,7 @@ const (
 )
 
 // devices are the links of virtio disks and of SCSI disks, whose names are cut by
-// some. The device that the API tells is not the one that the kernel takes.
+// some. The device that the API reports is not the one that the kernel takes.
 func devices(id string) []string {
 	short := id[:min(len(id), 20)]
 	var all []string

@@ -95,7 +95,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Nova answers before a volume is attached. What fails then is told, and the
+// Nova answers before a volume is attached. What fails then is reported, and the
 // volume is not taken for attached.
 func TestAnAttachmentThatFailsLater(t *testing.T) {
 	w, d := one("az-1")
@@ -111,15 +111,15 @@ func TestABusyVolumeIsNotTried(t *testing.T) {
 	w, d := one("az-1")
 	f := &openstacktest.Fake{T: t, W: w, Status: map[string]string{d.ID: "reserved"}}
 	p := serve(t, f, options())
-	var told []string
+	var reported []string
 	v, err := volumes.Acquire(t.Context(), p, slog.New(slog.DiscardHandler), func(why string) {
-		told = append(told, why)
+		reported = append(reported, why)
 		f.Lock.Lock()
 		defer f.Lock.Unlock()
 		f.Status = nil
 	})
-	if err != nil || !v.Here || f.Attachments != 1 || !strings.Contains(told[0], d.ID+" has the status reserved") {
-		t.Errorf("%+v, %v, %d attachments, told %q", v, err, f.Attachments, told)
+	if err != nil || !v.Here || f.Attachments != 1 || !strings.Contains(reported[0], d.ID+" has the status reserved") {
+		t.Errorf("%+v, %v, %d attachments, reported %q", v, err, f.Attachments, reported)
 	}
 }
 
@@ -141,7 +141,7 @@ func acquire(t *testing.T, p *provider, want *volumestest.Disk) {
 	}
 }
 
-// Cinder tells of no attachment before it is made. Who loses a race against an
+// Cinder shows no attachment before it is made. Who loses a race against an
 // attachment that is being made, or never will be, takes the next volume.
 func TestARaceIsLostBeforeTheWinnerIsKnown(t *testing.T) {
 	for name, slow := range map[string]int{"attaching": 5, "leaked": -1} {
@@ -185,10 +185,10 @@ func TestAVolumeThatCannotBeAttached(t *testing.T) {
 	acquire(t, p, b)
 }
 
-// While Nova has an earlier request of this machine, or does not tell whether it
+// While Nova has an earlier request of this machine, or does not show whether it
 // has, a refusal is no reason to attach another volume.
 func TestARefusalIsNoReasonForAnotherVolume(t *testing.T) {
-	for name, f := range map[string]*openstacktest.Fake{"coming": {}, "leaving": {}, "not told": {Old: true}} {
+	for name, f := range map[string]*openstacktest.Fake{"coming": {}, "leaving": {}, "not reported": {Old: true}} {
 		w, a, _ := two()
 		f.T, f.W, f.Slow = t, w, map[string]int{a.ID: -1}
 		if name == "leaving" {
