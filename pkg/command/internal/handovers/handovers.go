@@ -64,7 +64,7 @@ func toManager(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "to-manager", Short: "hand this machine's etcd to etcd-manager",
 		Long: `to-manager stops the etcd that etcdadm runs on this machine, moves its data to where etcd-manager keeps it, and
-reports etcd-manager to run it. It prints etcd-manager's command line; the member is down until that runs.
+assigns the member to it. It prints etcd-manager's command line; the member is down until that runs.
 
 All members must be healthy voters. The first machine writes into the control store which nodes elect the
 coordinator of the daemons; the others follow it. So hand over all machines before you change members by hand

@@ -20,7 +20,7 @@ import (
 // New returns the command term.
 func New() *cobra.Command {
 	cmd := cli.Group("term", "repair the coordinator's term on this machine")
-	cmd.Long = `term repairs the number by which etcd-manager's daemons report an old coordinator from a new one.`
+	cmd.Long = `term repairs the number by which etcd-manager's daemons distinguish an old coordinator from a new one.`
 	cmd.AddCommand(reset())
 	return cmd
 }
