@@ -33,8 +33,26 @@ type Writer struct {
 	failed []failure
 	ending machine
 	last   time.Time
-	gap    time.Duration // the longest time in which no client had an acknowledgement
-	wait   time.Duration // the longest time that one client had none for a write
+	gap    silence // the longest time in which no client had an acknowledgement
+	wait   silence // the longest time that one client had none for a write
+}
+
+// A silence is a time without an acknowledgement, and when it ended.
+type silence struct {
+	length time.Duration
+	end    time.Time
+}
+
+// since makes it the one from a time until now, if that is longer.
+func (s *silence) since(from, now time.Time) {
+	if d := now.Sub(from); d > s.length {
+		*s = silence{d, now}
+	}
+}
+
+// String returns the length, and the end as the machines' logs have it.
+func (s silence) String() string {
+	return fmt.Sprintf("%.2f s (until %s)", s.length.Seconds(), s.end.UTC().Format("15:04:05.000"))
 }
 
 // write starts a writer, and ends it with the test.
@@ -89,7 +107,8 @@ func (w *Writer) answered(n int, start time.Time, err error) bool {
 		w.failed = append(w.failed, failure{now, err, w.ending})
 		return false
 	}
-	w.gap, w.wait = max(w.gap, now.Sub(w.last)), max(w.wait, now.Sub(start))
+	w.gap.since(w.last, now)
+	w.wait.since(start, now)
 	w.last = now
 	w.acked = append(w.acked, n)
 	return true
@@ -139,15 +158,15 @@ func (w *Writer) during(t *testing.T, what string, do func()) []failure {
 	t.Helper()
 	w.mu.Lock()
 	acked, failed := len(w.acked), len(w.failed)
-	w.gap, w.wait, w.last = 0, 0, time.Now()
+	w.gap, w.wait, w.last = silence{}, silence{}, time.Now()
 	w.mu.Unlock()
 	start := time.Now()
 	do()
 	w.more(t, 20)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t.Logf("MEASURED %s: %.1f s; %d writes acknowledged, %d failed; none for %.2f s; one client waited %.2f s", what,
-		time.Since(start).Seconds(), len(w.acked)-acked, len(w.failed)-failed, w.gap.Seconds(), w.wait.Seconds())
+	t.Logf("MEASURED %s: %.1f s; %d writes acknowledged, %d failed; none for %v; one client waited %v", what,
+		time.Since(start).Seconds(), len(w.acked)-acked, len(w.failed)-failed, w.gap, w.wait)
 	for _, f := range w.failed[failed:min(len(w.failed), failed+5)] {
 		t.Logf("  failed after %.1f s: %v", f.at.Sub(start).Seconds(), f.err)
 	}
