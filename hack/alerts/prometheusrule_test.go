@@ -12,14 +12,14 @@ import (
 
 const prometheusRule = "../../manifests/prometheus/prometheusrule.yaml"
 
-var rewrite = flag.Bool("rewrite", false, "write "+prometheusRule+" anew")
+var rewrite = flag.Bool("rewrite", false, "write "+prometheusRule+" again")
 
 // The rules of prometheusRule are those of rules, for Prometheus' operator: it is what the operator's own
 // types say, strictly.
 func TestPrometheusRule(t *testing.T) {
 	var want strings.Builder
 	want.WriteString(`# The alerts of etcdadm.rules.yaml, for Prometheus' operator. A test compares the two; to write this
-# one anew: cd hack/alerts && GOWORK=off go test -run TestPrometheusRule . -rewrite
+# one again: cd hack/alerts && GOWORK=off go test -run TestPrometheusRule . -rewrite
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -48,7 +48,7 @@ spec:
 		t.Fatal(err)
 	}
 	if string(have) != want.String() {
-		t.Errorf("%s has other rules than %s; its first lines say how it is written anew", prometheusRule, rules)
+		t.Errorf("%s has other rules than %s; its first lines say how it is written again", prometheusRule, rules)
 	}
 	var object monitoring.PrometheusRule
 	if err := yaml.UnmarshalStrict(have, &object); err != nil {
