@@ -457,7 +457,7 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	must(t, err)
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	now := at.Add(2 * time.Minute)
-	if got := previous(t.Context(), s, now); got.Token != "" || len(got.Members) != 0 {
+	if got, _ := previous(t.Context(), s, now); got.Token != "" || len(got.Members) != 0 {
 		t.Errorf("of nothing it took %+v", got)
 	}
 	r := report()
@@ -467,17 +467,17 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	b, err := json.Marshal(r)
 	must(t, err)
 	must(t, s.PutStatus(t.Context(), b))
-	got := previous(t.Context(), s, now)
-	if got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) ||
+	got, term := previous(t.Context(), s, now)
+	if term != 3 || got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) ||
 		len(got.Nodes) != 0 {
 		t.Errorf("it took %+v", got)
 	}
-	if got := previous(t.Context(), s, at.Add(12*time.Hour)); got.Token != "t1" || len(got.Members) != 3 ||
+	if got, _ := previous(t.Context(), s, at.Add(12*time.Hour)); got.Token != "t1" || len(got.Members) != 3 ||
 		!got.Members[1].UnhealthySince.IsZero() {
 		t.Errorf("after a night it took %+v", got)
 	}
 	must(t, s.PutStatus(t.Context(), []byte(`"another program's"`)))
-	if got := previous(t.Context(), s, now); got.Token != "" {
+	if got, _ := previous(t.Context(), s, now); got.Token != "" {
 		t.Errorf("of garbage it took %+v", got)
 	}
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// previous returns what the last coordinator published, for the times that it
-// remembers. Nothing is an empty observation: then all times begin again.
-func previous(ctx context.Context, s *store.Store, now time.Time) cluster.Observation {
+// previous returns what a coordinator published, for the times that it remembers, and in
+// which term. Nothing is an empty observation: then all times begin again.
+func previous(ctx context.Context, s *store.Store, now time.Time) (cluster.Observation, cluster.Term) {
 	ctx, cancel := context.WithTimeout(ctx, previousTimeout)
 	defer cancel()
 	b, err := s.Status(ctx)
 	if err != nil {
-		return cluster.Observation{}
+		return cluster.Observation{}, 0
 	}
 	var r reconcile.Report
 	if json.Unmarshal(b, &r) != nil {
-		return cluster.Observation{}
+		return cluster.Observation{}, 0
 	}
-	return observe.Remembered(r.Observation, r.Term, now)
+	return observe.Remembered(r.Observation, r.Term, now), r.Term
 }
 
 // publishedLeaseVoters reads who the lease voters were by what the last coordinator

@@ -339,9 +339,11 @@ func (d *Daemon) loop() *reconcile.Loop {
 	return reconcile.New(reconcile.Options{
 		Self: d.name, Candidate: d.peerGroup.candidate, Quiet: d.quiet, Lease: d.fleet.Lease(),
 		Observe: d.observe, Spec: d.spec,
-		Do:       d.fleet.Coordinator().Do,
-		NotYet:   apply.NotYet,
-		Previous: func(ctx context.Context) cluster.Observation { return previous(ctx, d.store, d.now()) },
+		Do:     d.fleet.Coordinator().Do,
+		NotYet: apply.NotYet,
+		Previous: func(ctx context.Context) (cluster.Observation, cluster.Term) {
+			return previous(ctx, d.store, d.now())
+		},
 		Early:    d.early,
 		Fit:      d.fit,
 		Progress: func(within time.Duration) { d.progress.within(d.now(), within) },

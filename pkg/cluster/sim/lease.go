@@ -158,6 +158,9 @@ func (w *world) lead(by *node, obs *cluster.Observation) bool {
 	if !ok && (used || lease.Newer(c.Known(), before)) {
 		ok, _ = w.campaign(by) // a refusal has a newer record, or a later term
 	}
+	if ok {
+		w.inherit(by, obs)
+	}
 	return ok
 }
 

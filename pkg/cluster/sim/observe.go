@@ -40,8 +40,10 @@ func (w *world) observe(o *node) cluster.Observation {
 func (w *world) remembers(o *node, at time.Time) cluster.Observation {
 	switch {
 	case o.memory == nil && w.published != nil && !w.unreadable(o):
+		o.of = w.published.term
 		return observe.Remembered(w.published.obs, w.published.term, at)
 	case o.memory == nil:
+		o.of = 0
 		return cluster.Observation{}
 	}
 	before := *o.memory
@@ -51,6 +53,15 @@ func (w *world) remembers(o *node, at time.Time) cluster.Observation {
 	}
 	o.clock.stood = false
 	return before
+}
+
+// inherit has the times of obs count in the lease that by has won, as its loop does.
+func (w *world) inherit(by *node, obs *cluster.Observation) {
+	if by.of != by.candidate.Succeeds() {
+		*obs = observe.Anew(*obs)
+		by.memory = obs
+	}
+	by.of, _, _ = by.candidate.Held(by.mono(w.now))
 }
 
 // hear asks the daemon on n.

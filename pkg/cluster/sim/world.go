@@ -93,7 +93,9 @@ type node struct {
 
 	// memory is what the daemon has seen last, nil where it has forgotten it, read
 	// what it has read in the store; failures are the operations that failed.
+	// of is the term of the coordinator of whom memory has its times.
 	memory   *cluster.Observation
+	of       cluster.Term
 	read     *cluster.Store
 	failures []failure
 	clock    clock

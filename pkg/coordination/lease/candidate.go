@@ -24,6 +24,7 @@ type Candidate struct {
 
 	asked  cluster.Term        // the term of the last campaign
 	term   cluster.Term        // the term won, zero for none
+	after  cluster.Term        // the term of the record by which it was won
 	record cluster.LeaseVoters // the record of this term
 	// before is the record that record replaces, as long as a majority of both
 	// has not adopted record. It is zero otherwise.
@@ -77,7 +78,15 @@ func (c *Candidate) Record() (record cluster.LeaseVoters, changing bool) {
 	return cloneRecord(c.record), len(c.before.Names) > 0
 }
 
+// Succeeds returns the term of the last lease of this incarnation before the term that the
+// candidate has won, zero for none. It is that of the record by which the term was won: each
+// term stamps the record on a majority before it is a lease, and nobody is elected by an
+// older record than a majority has. One that too few have stamped to make it a lease
+// may be it, too.
+func (c *Candidate) Succeeds() cluster.Term { return c.after }
+
 func (c *Candidate) drop() {
+	c.after = 0
 	c.term, c.until, c.by = 0, time.Time{}, time.Time{}
 	c.record, c.before = cluster.LeaseVoters{}, cluster.LeaseVoters{}
 }
@@ -224,6 +233,7 @@ func (c *Candidate) Finish(r *Round) bool {
 		if c.term != 0 || req.Term != c.asked || req.Token != c.known.Token {
 			return false
 		}
+		c.after = req.LeaseVoters.Term
 		c.term, c.by = req.Term, r.sent.Add(req.TTL-Margin(req.TTL))
 		c.record = cluster.LeaseVoters{Token: req.Token, Term: req.Term, Names: slices.Clone(req.LeaseVoters.Names)}
 	case req.Term == c.term && req.Token == c.record.Token:

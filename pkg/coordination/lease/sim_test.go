@@ -26,7 +26,8 @@ type world struct {
 	persons   bool // who campaigns in the storm need not be a lease voter
 
 	violation      string
-	leases, passed int // rounds of holders that were won; changes of lease voters
+	leases, passed int          // rounds of holders that were won; changes of lease voters
+	last           cluster.Term // of the newest lease
 }
 
 // broken switches off one rule each. A simulation that does not notice proves
@@ -368,6 +369,11 @@ func (w *world) check(d *daemon) {
 			w.violation = fmt.Sprintf("at %v %s holds term %d and %s holds term %d", w.now, d.name, term, o.name, other)
 		}
 	}
+	if w.last < term && d.c.Succeeds() < w.last {
+		w.violation = fmt.Sprintf("at %v %s holds term %d after term %d, and takes it to be after term %d", w.now,
+			d.name, term, w.last, d.c.Succeeds())
+	}
+	w.last = max(w.last, term)
 }
 
 func (w *world) delay() time.Duration {

@@ -103,6 +103,9 @@ func (l *Lease) Held() (cluster.Term, bool) {
 	return term, ok
 }
 
+// Succeeds returns the term of the last lease before this one, zero for none.
+func (l *Lease) Succeeds() cluster.Term { return l.session.Succeeds() }
+
 // Release gives the lease back, so that another may have it at once.
 func (l *Lease) Release(ctx context.Context) {
 	l.end()

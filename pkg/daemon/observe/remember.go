@@ -36,6 +36,22 @@ func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) clust
 	return kept
 }
 
+// Anew returns obs with the times of members that begin with it: somebody coordinated since
+// the coordinator of whom they are, perhaps without a store, and may have seen those members
+// well.
+func Anew(obs cluster.Observation) cluster.Observation {
+	obs.Members = slices.Clone(obs.Members)
+	for i := range obs.Members {
+		m := &obs.Members[i]
+		for _, t := range []*time.Time{&m.UnhealthySince, &m.LearnerSince} {
+			if !t.IsZero() {
+				*t = obs.At
+			}
+		}
+	}
+	return obs
+}
+
 // Terms returns the terms that nodes have seen, the lowest first: one that was cut
 // off may have seen a higher one than any lease voter, and one out of reach of the
 // others must not be taken for the beginning.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 )
 
 // yield gives the lease back: another daemon gets on where this one would not.
@@ -65,6 +66,21 @@ func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
 	l.tries.forget()
 	l.lost = 0
 	return nil
+}
+
+// inherit returns obs as it counts in the lease that is held: its times go on from those of
+// the last one, or begin now if they are of an earlier one.
+func (l *Loop) inherit(obs cluster.Observation) cluster.Observation {
+	term := l.term(obs)
+	if term == 0 || term == l.of {
+		return obs
+	}
+	if l.of != l.o.Lease.Succeeds() {
+		obs = observe.Anew(obs)
+		l.prev = obs
+	}
+	l.of = term
+	return obs
 }
 
 // noLeaseVoter is why a node that is no lease voter of a running cluster does not ask

@@ -346,6 +346,38 @@ func TestThePreviousObservationIsTakenOverOnce(t *testing.T) {
 	})
 }
 
+// A coordinator that cannot reach the store leaves no trace there: what the store has is of
+// the one before it, and whoever was unhealthy then may have been well since.
+func TestTimesAreOfTheLastCoordinatorOrBegin(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		published, by cluster.Term
+		kept          bool
+	}{
+		{"the last coordinator published", 3, 3, true},
+		{"another one was in between", 3, 5, false},
+		{"the store told nothing", 0, 5, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			run(t, func(t *testing.T, w *world) {
+				since := time.Now().Add(-time.Minute)
+				w.previousTerm, w.lease.succeeds, w.lease.term = tt.published, tt.by, 6
+				w.show = func(obs *cluster.Observation) {
+					obs.Members[0].Healthy, obs.Members[0].UnhealthySince = false, since
+				}
+				w.pass(10 * time.Second)
+				first, want := w.reports[0].Observation, since
+				if !tt.kept {
+					want = first.At
+				}
+				equal(t, "unhealthy since", first.Members[0].UnhealthySince, want)
+				equal(t, "to the next observation", w.observations[1].prev.Members[0].UnhealthySince, want)
+				equal(t, "after that", w.last(t).Observation.Members[0].UnhealthySince, since)
+			})
+		})
+	}
+}
+
 func TestWhileTheLeaseIsRefusedThePastIsKept(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.lease.refuse = errBroken

@@ -26,6 +26,8 @@ type Lease interface {
 	Acquire(ctx context.Context, leaseVoters cluster.LeaseVoters) error
 	// Held returns the term while the lease is held.
 	Held() (cluster.Term, bool)
+	// Succeeds returns the term of the last lease before the one that is held, zero for none.
+	Succeeds() cluster.Term
 	// LeaseVoters returns the record that the lease stands on.
 	LeaseVoters() cluster.LeaseVoters
 	Release(ctx context.Context)
@@ -55,9 +57,9 @@ type Options struct {
 	// NotYet reports whether an operation failed for a reason that clears by
 	// itself within seconds; nil means never.
 	NotYet func(err error) bool
-	// Previous returns the observation that the last coordinator published, for
-	// what it knew about the past.
-	Previous func(ctx context.Context) cluster.Observation
+	// Previous returns the observation that a coordinator published, for what it knew
+	// about the past, and its term.
+	Previous func(ctx context.Context) (cluster.Observation, cluster.Term)
 	// Report receives what came out of each observation. It must not block for long.
 	Report func(ctx context.Context, r Report)
 	// Fit says why this daemon should not coordinate now, whatever Candidate says;
@@ -130,7 +132,9 @@ const (
 type Loop struct {
 	o    Options
 	prev cluster.Observation
-	seen bool // prev comes from an observation, or from the last coordinator
+	seen bool // prev comes from an observation, or from a coordinator
+	// of is the term of the coordinator of whom prev has its times, zero for none.
+	of cluster.Term
 
 	tries  tries
 	backup *backup // nil for none under way
@@ -205,7 +209,8 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 		}
 	}
 	if !l.seen {
-		l.prev, l.seen = l.o.Previous(ctx), true
+		l.prev, l.of = l.o.Previous(ctx)
+		l.seen = true
 	}
 	obs := l.o.Observe(ctx, l.prev)
 	if ctx.Err() != nil {
@@ -221,6 +226,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	} else if err := l.lead(ctx, obs); err != nil {
 		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
 	}
+	obs = l.inherit(obs)
 	obs.Failures = l.tries.failures()
 	op, holds := plan.Next(spec, obs)
 	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
@@ -346,7 +352,7 @@ func (l *Loop) standby() {
 		l.backup = nil // it woke this loop, and would forever
 	default:
 	}
-	l.prev, l.seen = cluster.Observation{}, false
+	l.prev, l.seen, l.of = cluster.Observation{}, false, 0
 	l.events.forget()
 }
 

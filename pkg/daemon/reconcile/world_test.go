@@ -31,6 +31,8 @@ type world struct {
 	quiet    time.Duration
 	asked    int
 	previous cluster.Observation
+	// previousTerm is the term of previous.
+	previousTerm cluster.Term
 	// fail says how an operation ends; it is done if fail is nil or returns nil.
 	fail func(op plan.Operation) error
 	// failContext does so too, and comes first.
@@ -67,6 +69,7 @@ type fakeLease struct {
 	refuse error
 	// leaseVoters are those that were asked last.
 	leaseVoters cluster.LeaseVoters
+	succeeds    cluster.Term
 	release     []error // the state of each Release's context
 }
 
@@ -177,11 +180,11 @@ func (w *world) options() Options {
 		},
 		Deadline: func(cluster.Observation, plan.Operation) time.Duration { return 5 * time.Second },
 		Do:       w.do, NotYet: apply.NotYet,
-		Previous: func(context.Context) cluster.Observation {
+		Previous: func(context.Context) (cluster.Observation, cluster.Term) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.note("previous")
-			return w.previous
+			return w.previous, w.previousTerm
 		},
 		Report: func(_ context.Context, r Report) {
 			w.mu.Lock()
@@ -238,6 +241,12 @@ func (l *fakeLease) Acquire(_ context.Context, e cluster.LeaseVoters) error {
 }
 
 func (l *fakeLease) LeaseVoters() cluster.LeaseVoters { return l.leaseVoters }
+
+func (l *fakeLease) Succeeds() cluster.Term {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.succeeds
+}
 
 func (l *fakeLease) Held() (cluster.Term, bool) {
 	l.w.mu.Lock()

@@ -112,6 +112,14 @@ func (s *Session) Held(now time.Time) (term cluster.Term, until time.Time, ok bo
 	return s.c.Held(now)
 }
 
+// Succeeds returns the term of the last lease before the one that is held, see
+// [lease.Candidate.Succeeds].
+func (s *Session) Succeeds() cluster.Term {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.c.Succeeds()
+}
+
 // LeaseVoters returns the record of the present lease, or the newest known.
 func (s *Session) LeaseVoters() cluster.LeaseVoters {
 	s.mu.Lock()
