@@ -100,6 +100,7 @@ func TestSealedRegressions(t *testing.T) {
 		21139078891606486: "nor where the store is not that of the other members",
 		47427141216719061: "what was restored later is lost, and what runs gets a record",
 		1507448224055778:  "another backup was staged for the same request",
+		56325979740359689: "a coordinator without a store leaves no trace",
 	} {
 		c := sealedRestores
 		c.Record = true
