@@ -468,8 +468,8 @@ func TestWhatTheLastCoordinatorPublishedIsTakenOver(t *testing.T) {
 	must(t, err)
 	must(t, s.PutStatus(t.Context(), b))
 	got, term := previous(t.Context(), s, now)
-	if term != 3 || got.Token != "t1" || len(got.Members) != 3 || !got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) ||
-		len(got.Nodes) != 0 {
+	if term != 3 || got.Token != "t1" || len(got.Members) != 3 || len(got.Nodes) != 0 ||
+		!got.Members[1].UnhealthySince.Equal(now.Add(-20*time.Second)) {
 		t.Errorf("it took %+v", got)
 	}
 	if got, _ := previous(t.Context(), s, at.Add(12*time.Hour)); got.Token != "t1" || len(got.Members) != 3 ||
