@@ -58,7 +58,7 @@ func (w *world) remembers(o *node, at time.Time) cluster.Observation {
 // inherit has the times of obs count in the lease that by has won, as its loop does.
 func (w *world) inherit(by *node, obs *cluster.Observation) {
 	if by.of != by.candidate.Succeeds() {
-		*obs = observe.Anew(*obs)
+		*obs = observe.BeginTimes(*obs)
 		by.memory = obs
 	}
 	by.of, _, _ = by.candidate.Held(by.mono(w.now))

@@ -36,10 +36,9 @@ func Remembered(obs cluster.Observation, term cluster.Term, now time.Time) clust
 	return kept
 }
 
-// Anew returns obs with the times of members that begin with it: somebody coordinated since
-// the coordinator of whom they are, perhaps without a store, and may have seen those members
-// well.
-func Anew(obs cluster.Observation) cluster.Observation {
+// BeginTimes returns obs with the times of its members begun with it, for an observer whose
+// times are not those of the last coordinator: that one may have seen the members well.
+func BeginTimes(obs cluster.Observation) cluster.Observation {
 	obs.Members = slices.Clone(obs.Members)
 	for i := range obs.Members {
 		m := &obs.Members[i]

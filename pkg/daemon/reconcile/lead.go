@@ -76,7 +76,7 @@ func (l *Loop) inherit(obs cluster.Observation) cluster.Observation {
 		return obs
 	}
 	if l.of != l.o.Lease.Succeeds() {
-		obs = observe.Anew(obs)
+		obs = observe.BeginTimes(obs)
 		l.prev = obs
 	}
 	l.of = term

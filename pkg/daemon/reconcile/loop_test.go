@@ -356,7 +356,7 @@ func TestTimesAreOfTheLastCoordinatorOrBegin(t *testing.T) {
 	}{
 		{"the last coordinator published", 3, 3, true},
 		{"another one was in between", 3, 5, false},
-		{"the store told nothing", 0, 5, false},
+		{"the store had nothing", 0, 5, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			run(t, func(t *testing.T, w *world) {
