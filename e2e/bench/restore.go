@@ -172,24 +172,30 @@ func (w *world) found3(ctx context.Context, c *harness.Cluster) {
 	wait(ctx, settle)
 }
 
-// majority reports why no majority of the members behind clients serves.
-func majority(ctx context.Context, clients []*clientv3.Client) error {
-	var serving int
-	var last error
+// majority reports why no majority of the members behind clients serves. All are asked at
+// the same time: one that is starting answers nothing.
+func majority(ctx context.Context, clients []*clientv3.Client) (err error) {
+	answers := make(chan error, len(clients))
 	for _, c := range clients {
-		err := serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) {
-			return c.Status(ctx, c.Endpoints()[0])
-		})
-		if err == nil {
+		go func() {
+			answers <- serves(ctx, func(ctx context.Context) (*clientv3.StatusResponse, error) {
+				return c.Status(ctx, c.Endpoints()[0])
+			})
+		}()
+	}
+	serving := 0
+	for range clients {
+		answer := <-answers
+		if answer == nil {
 			serving++
 		} else {
-			last = err
+			err = answer
+		}
+		if serving > len(clients)/2 {
+			return nil
 		}
 	}
-	if serving > len(clients)/2 {
-		return nil
-	}
-	return last
+	return err
 }
 
 // A visitor writes all the time, and notes when another cluster answers.

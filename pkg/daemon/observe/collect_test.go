@@ -215,7 +215,7 @@ func TestHangingProbesEndAtTheirDeadlineTogether(t *testing.T) {
 	})
 }
 
-func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
+func TestNodesOfWhichLittleIsExpectedAreWaitedForLessLong(t *testing.T) {
 	slow := func(s *Sources) {
 		s.Store = func(context.Context) StoreAnswer { time.Sleep(time.Second); return StoreAnswer{} }
 	}
@@ -226,6 +226,12 @@ func TestNodesThatWereUnreachableAreWaitedForLessLong(t *testing.T) {
 	}{
 		"in the last observation": {func(_ *Sources, prev *cluster.Observation) {
 			prev.Nodes = []cluster.Node{{Name: "a"}}
+		}, unreachableTimeout, context.DeadlineExceeded.Error()},
+		"and run what a restore has ended": {func(_ *Sources, prev *cluster.Observation) {
+			prev.Nodes = []cluster.Node{{Name: "a", Reachable: true, Assigned: &cluster.Assigned{Token: "old"}}}
+			prev.Store.Incarnations = []cluster.Incarnation{
+				{Number: 1, Token: "old"}, {Number: 2, Token: "new", Restored: &cluster.Restored{}},
+			}
 		}, unreachableTimeout, context.DeadlineExceeded.Error()},
 		"to the gossip": {func(s *Sources, _ *cluster.Observation) {
 			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }

@@ -64,7 +64,8 @@ type Sources struct {
 
 // A question has a deadline; a healthy answer takes milliseconds. What did not
 // answer the last observation, or is not expected to, gets the shorter one: a machine
-// that is off shall not make every observation slow.
+// that is off shall not make every observation slow. So does a node that still runs what a
+// restore has ended: its member has lost the others, and waits for them in vain.
 const (
 	timeout            = 2 * time.Second
 	unreachableTimeout = 500 * time.Millisecond
@@ -144,7 +145,7 @@ func split(members []cluster.Member, peers []Peer) (off, others []cluster.Member
 func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) asked {
 	wait := timeout
 	if p.Unreachable || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool {
-		return n.Name == p.Name && !n.Reachable
+		return n.Name == p.Name && (!n.Reachable || n.Assigned != nil && prev.Ended(n.Assigned.Token))
 	}) {
 		wait = unreachableTimeout
 	}

@@ -291,6 +291,23 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 	}
 }
 
+// The hold that clears first decides, wherever it stands.
+func TestThePauseIsTheShortestOfTheHolds(t *testing.T) {
+	restoring, starting := plan.Hold{Reason: plan.Restoring}, plan.Hold{Reason: plan.MemberStarting}
+	away, disk := plan.Hold{Reason: plan.NodeUnreachable}, plan.Hold{Reason: plan.DiskFull}
+	for _, tc := range []struct {
+		holds []plan.Hold
+		want  time.Duration
+	}{
+		{[]plan.Hold{away, disk}, pauseHeld},
+		{[]plan.Hold{disk, restoring}, pauseWaiting},
+		{[]plan.Hold{restoring, starting}, pauseSoon},
+		{[]plan.Hold{starting, restoring}, pauseSoon},
+	} {
+		equal(t, "pause", pauseAfter(Report{Holds: tc.holds}), tc.want)
+	}
+}
+
 // A cluster that is well is observed less often after half a minute, and as often as before once
 // something has happened.
 func TestACalmClusterIsObservedLessOften(t *testing.T) {

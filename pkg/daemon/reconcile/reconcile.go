@@ -328,20 +328,22 @@ func (l *Loop) do(ctx context.Context, r Report, op plan.Operation) error {
 	}
 }
 
+// pauseAfter returns the shortest pause that one of the holds asks for.
 func pauseAfter(r Report) time.Duration {
+	pause := pauseIdle
+	if !r.Converged || len(r.Holds) > 0 {
+		pause = pauseHeld
+	}
 	for _, h := range r.Holds {
 		switch h.Reason {
 		case plan.Bootstrap, plan.LearnerBehind, plan.MemberStarting:
 			return pauseSoon
 		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.LeaseVotersDiffer, plan.SpecMissing, plan.Grace,
 			plan.NotYet, plan.Restoring:
-			return pauseWaiting
+			pause = pauseWaiting
 		}
 	}
-	if !r.Converged || len(r.Holds) > 0 {
-		return pauseHeld
-	}
-	return pauseIdle
+	return pause
 }
 
 // standby forgets what a coordinator knows: when this daemon takes over, it

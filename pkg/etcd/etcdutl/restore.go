@@ -142,10 +142,13 @@ func (t Tool) restore(ctx context.Context, o RestoreOptions) error {
 
 // make has the tool make a data directory.
 func (t Tool) make(ctx context.Context, o RestoreOptions, data string) error {
+	started, end := func(int) {}, func() {}
 	if o.Consume {
-		defer deleteWhenRead(o.Snapshot)()
+		end = func() { _ = os.Remove(o.Snapshot) }
+		started = func(pid int) { end = deleteWhenRead(o.Snapshot, pid) }
 	}
-	_, err := t.run(ctx, o.args(data)...)
+	_, err := t.runWith(ctx, started, o.args(data)...)
+	end()
 	return err
 }
 

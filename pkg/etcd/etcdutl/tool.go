@@ -117,6 +117,11 @@ func (t *Tool) learn(ctx context.Context) error {
 // run runs the tool and returns what it prints. An error has the last lines of
 // what it says on its error output.
 func (t Tool) run(ctx context.Context, args ...string) ([]byte, error) {
+	return t.runWith(ctx, func(int) {}, args...)
+}
+
+// runWith is run; it calls started with the id of the process.
+func (t Tool) runWith(ctx context.Context, started func(pid int), args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, t.Path, args...)
 	cmd.Env = []string{} // an ETCD_* variable of ours is not for it
 	if strings.HasSuffix(t.Path, "etcdctl") {
@@ -130,7 +135,11 @@ func (t Tool) run(ctx context.Context, args ...string) ([]byte, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		started(cmd.Process.Pid)
+		err = cmd.Wait()
+	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
