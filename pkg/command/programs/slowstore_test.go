@@ -1,10 +1,12 @@
 package programs
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
+	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
 
@@ -30,6 +34,7 @@ func s3(t *testing.T, endpoint string) {
 
 // Who waits for a store that does not answer reads for which one, and for how long already.
 func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
+	untimed := withoutTimeout(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +42,7 @@ func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
 	defer silent.Close()
 	endpoint := "http://" + silent.Addr().String()
 	s3(t, endpoint)
-	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 3s; --timeout is 6s\n"
+	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 3s"
 	insecure := []string{"--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=6s"}
 	var all sync.WaitGroup
 	for name, args := range map[string][]string{
@@ -47,16 +52,89 @@ func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
 		"seed":      {"seed", "s3://bucket/dir", "nodes=3", "--timeout=6s"},
 	} {
 		all.Go(func() {
-			_, reported, code := run(t, args...)
-			if strings.Count(reported, note) != 1 || code != 6 {
-				t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, reported)
+			_, complaint, code := run(t, args...)
+			if strings.Count(complaint, note+"; --timeout is 6s\n") != 1 || code != 6 {
+				t.Errorf("%s: code %d, not one time %q in\n%s", name, code, note, complaint)
 			}
-			if name != "seed" && !strings.Contains(reported, ": store s3://bucket/dir: ") {
-				t.Errorf("%s: the error does not name the store:\n%s", name, reported)
+			if name != "seed" && !strings.Contains(complaint, ": store s3://bucket/dir: ") {
+				t.Errorf("%s: the error does not name the store:\n%s", name, complaint)
+			}
+		})
+	}
+	for name, args := range untimed {
+		all.Go(func() {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			said := &reader{want: note + "\n", found: interrupt}
+			root := Etcdadm()
+			root.SetOut(said)
+			root.SetErr(said)
+			code := cli.Run(ctx, root, args)
+			if text := said.text.String(); strings.Count(text, said.want) != 1 {
+				t.Errorf("%s: code %d, not one time %q in\n%s", name, code, said.want, text)
 			}
 		})
 	}
 	all.Wait()
+}
+
+// withoutTimeout returns command lines that wait for the store until they are interrupted.
+func withoutTimeout(t *testing.T) map[string][]string {
+	t.Helper()
+	dir := t.TempDir()
+	old := etcdtest.New(t, "a")
+	old.Flags = nil
+	old.Start(t, etcdtest.Binaries(t, "2.3.8"))
+	old.V2(t, http.MethodPut, "/registry/a", url.Values{"value": {"x"}})
+	old.Stop(t)
+	bin := etcdtest.Binaries(t, "3.6.16")
+	etcd := etcdtest.Serve(t, bin)
+	// A member that does not run.
+	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	port := func() string {
+		_, p, err := net.SplitHostPort(testport.Address(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	return map[string][]string{
+		"save":    {"snapshot", "save", "s3://bucket/dir", "--endpoints=" + etcd.Endpoints()[0]},
+		"restore": {
+			"snapshot", "restore", "s3://bucket/dir/2026-11-20T10:39:37Z-000001", "--data-dir=" + dir + "/new",
+			"--initial-advertise-peer-urls=http://127.0.0.1:1", "--version=3.6.16", "--etcd-dir=" + bin.Dir,
+		},
+		"migrate": {
+			"migrate", "--data-dir=" + old.DataDir, "--backup-store=s3://bucket/dir", "--etcd-version=2.3.8",
+		},
+		"handover": {
+			"handover", "to-manager", "--backup-store=s3://bucket/dir", "--data-dir=" + dir, "--name=a",
+			"--bind-address=127.0.0.1", "--client-port=" + port(), "--peer-port=" + port(), "--init-system=process",
+			"--certs-dir=" + dir + "/pki", "--environment-dir=" + dir + "/env", "--install-dir=" + dir + "/bin",
+			"--cache-dir=" + dir + "/cache", "--manager-data-dir=" + dir + "/manager", "--dry-run",
+		},
+	}
+}
+
+// A reader is where a command writes. It calls found once what it wants is there.
+type reader struct {
+	want  string
+	found func()
+
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (r *reader) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text.Write(p)
+	if strings.Contains(r.text.String(), r.want) {
+		r.found()
+	}
+	return len(p), nil
 }
 
 // Waiting helps nobody where the bucket is missing, or the credentials are wrong.
