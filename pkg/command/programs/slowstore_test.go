@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	_ "github.com/etcdadm/etcdadm/pkg/store/cloud"
@@ -63,7 +64,7 @@ func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
 	}
 	for name, args := range untimed {
 		all.Go(func() {
-			ctx, interrupt := context.WithCancel(t.Context())
+			ctx, interrupt := context.WithTimeout(t.Context(), 30*time.Second)
 			defer interrupt()
 			said := &reader{want: note + "\n", found: interrupt}
 			root := Etcdadm()
