@@ -102,7 +102,7 @@ func withoutTimeout(t *testing.T) map[string][]string {
 		return p
 	}
 	return map[string][]string{
-		"save":    {"snapshot", "save", "s3://bucket/dir", "--endpoints=" + etcd.Endpoints()[0]},
+		"save": {"snapshot", "save", "s3://bucket/dir", "--endpoints=" + etcd.Endpoints()[0]},
 		"restore": {
 			"snapshot", "restore", "s3://bucket/dir/2026-11-20T10:39:37Z-000001", "--data-dir=" + dir + "/new",
 			"--initial-advertise-peer-urls=http://127.0.0.1:1", "--version=3.6.16", "--etcd-dir=" + bin.Dir,
