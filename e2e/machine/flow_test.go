@@ -166,12 +166,20 @@ func rejoin(hosts []*host, keys map[string]string) {
 	a, b := hosts[0], hosts[1]
 	a.t.Helper()
 	before := b.id()
-	b.ok("reset")
+	const even = "2 members tolerate no more failures than 1, and need more votes for each write: join one more."
+	if out := b.ok("reset"); !strings.Contains(out, even) {
+		a.t.Errorf("the number of those that are left is not told: %s", out)
+	}
 	a.wantVoters("a", "c")
 	if left := b.processes(); len(left) > 0 {
 		a.t.Errorf("after its reset %s has %q", b.name, left)
 	}
-	b.ok("join", a.clientURL())
+	// What a machine without a member is advised works there, and a join goes on with it.
+	b.fails(1, []string{"hint: etcdadm certs renew all"}, "certs", "check-expiration")
+	b.ok("certs", "renew", "all")
+	if out := b.ok("join", a.clientURL()); strings.Contains(out, even) {
+		a.t.Errorf("three members are told to be two: %s", out)
+	}
 	a.wantVoters("a", "b", "c")
 	if b.id() == before {
 		a.t.Errorf("b is the member that left: %x", before)
@@ -188,7 +196,9 @@ func burySomebody(hosts []*host, keys map[string]string) {
 	if names := a.ok("__complete", "remove", ""); !strings.HasPrefix(names, "a\nb\nc\n:") {
 		a.t.Errorf("the shell is offered %q", names)
 	}
-	a.ok("remove", "c")
+	if out := a.ok("remove", "c"); !strings.Contains(out, "2 members tolerate no more failures than 1") {
+		a.t.Errorf("the number of those that are left is not told: %s", out)
+	}
 	a.wantVoters("a", "b")
 	c.fails(3, []string{"was removed from the cluster", "--set-aside-data"}, "join", a.clientURL())
 	c.ok("join", "--set-aside-data", a.clientURL())

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -69,7 +70,8 @@ func (o *Output) Type() string { return "format" }
 // Text says whether the output is for people.
 func (o *Output) Text() bool { return o.format == Table }
 
-// Print writes v in the format that was asked for; for people, text writes it.
+// Print writes v in the format that was asked for; for people, text writes it. A
+// [time.Duration] is a string for programs, as in "1m30s".
 // A nil slice is an empty list.
 func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 	var b []byte
@@ -79,10 +81,11 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 	}
 	switch o.format {
 	case JSON:
-		b, err = json.MarshalIndent(v, "", "  ")
-		b = append(b, '\n')
+		b, err = indented(v)
 	case YAML:
-		b, err = yaml.Marshal(v)
+		if b, err = marshal(v); err == nil {
+			b, err = yaml.JSONToYAML(b)
+		}
 	default:
 		all := &whole{w: w}
 		if err = text(all); err == nil {
@@ -96,6 +99,19 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil
+}
+
+func indented(v any) ([]byte, error) {
+	b, err := marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, b, "", "  "); err != nil {
+		return nil, err
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
 }
 
 // whole remembers that something could not be written.

@@ -28,7 +28,7 @@ func (o versioned) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rest, err := json.Marshal(o.v)
+	rest, err := marshal(o.v)
 	switch {
 	case err != nil:
 		return nil, err

@@ -135,5 +135,13 @@ func (s Spec) AcceptsRisk() (reason string, ok bool) {
 	return s.Risk.Reason, true
 }
 
+// EvenVoters says what is to be known of an even number of voters, "" of an odd one.
+func EvenVoters(n int) string {
+	if n <= 0 || n%2 == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d members tolerate no more failures than %d, and need more votes for each write", n, n-1)
+}
+
 // Quorum returns how many of n voters make a majority.
 func Quorum(n int) int { return n/2 + 1 }

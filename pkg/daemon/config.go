@@ -170,7 +170,7 @@ func (c Config) Validate() error {
 }
 
 // Warnings says what of the configuration gives others more than they should
-// have; see docs/security.md.
+// have, see docs/security.md, and what of a spec of its own may be a mistake.
 func (c Config) Warnings() []string {
 	var list []string
 	if c.Insecure {
@@ -180,6 +180,9 @@ func (c Config) Warnings() []string {
 	if c.EtcdInsecure {
 		list = append(list, "--etcd-insecure: anybody who reaches etcd's ports can read and write everything in it; use "+
 			"--pki-dir in production")
+	}
+	if c.Static != nil {
+		list = append(list, evenCount(*c.Static)...)
 	}
 	if c.Insecure && c.EtcdInsecure {
 		return list

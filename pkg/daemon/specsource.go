@@ -57,7 +57,19 @@ func (d *Daemon) remember(s cluster.Spec) {
 		kept.EtcdVersion == s.EtcdVersion && kept.Risk == s.Risk {
 		return
 	}
+	for _, text := range evenCount(s) {
+		d.log.Warn(text)
+	}
 	d.keep("the spec", nodestate.Wanted(s))
+}
+
+// evenCount warns of a spec with an even number of members. Others than etcd-manager-ctl write
+// specs, too.
+func evenCount(s cluster.Spec) []string {
+	if text := cluster.EvenVoters(s.MemberCount); text != "" {
+		return []string{"the spec: " + text}
+	}
+	return nil
 }
 
 // rememberPause keeps on disk whether the daemons are paused, as a store that can

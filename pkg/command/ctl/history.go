@@ -110,11 +110,7 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 		return fmt.Errorf("read the history: %w", err)
 	}
 	list = page(p, list, func(e store.HistoryEntry) time.Time { return e.At })
-	shown := make([]entry, len(list))
-	for i, e := range list {
-		shown[i] = entryOf(e)
-	}
-	return t.print(cmd, shown, func(w io.Writer) error {
+	return t.print(cmd, list, func(w io.Writer) error {
 		if len(list) == 0 {
 			note(cmd, "the history is empty")
 			return nil
@@ -138,25 +134,10 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	})
 }
 
-// An entry is one of the history as programs read it: with how long it took as "1.5s".
-type entry struct {
-	store.HistoryEntry
-
-	Took string `json:"took,omitempty"`
-}
-
-func entryOf(e store.HistoryEntry) entry {
-	shown := entry{HistoryEntry: e}
-	if e.Took != 0 {
-		shown.Took = e.Took.String()
-	}
-	return shown
-}
-
 // An order is what was ordered of a node.
 type order struct {
 	Node cluster.NodeName `json:"node"`
-	entry
+	store.HistoryEntry
 }
 
 // orders prints what the nodes have written down of the orders that they got.
@@ -168,7 +149,7 @@ func (t *tool) orders(ctx context.Context, cmd *cobra.Command, s *store.Store, p
 	list := []order{}
 	for node, entries := range all {
 		for _, e := range entries {
-			list = append(list, order{node, entryOf(e)})
+			list = append(list, order{node, e})
 		}
 	}
 	slices.SortFunc(list, func(a, b order) int {

@@ -120,8 +120,8 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 // doubt warns of what --member-count and --etcd-version say where that may be a mistake,
 // and is possible.
 func (t *tool) doubt(cmd *cobra.Command) {
-	if n := t.memberCount; n > 0 && n%2 == 0 {
-		warn(cmd, "%d members tolerate no more failures than %d, and need more votes for each write", n, n-1)
+	if text := cluster.EvenVoters(t.memberCount); text != "" {
+		warn(cmd, "%s", text)
 	}
 	if t.etcdVersion == "" {
 		return

@@ -2,7 +2,6 @@ package etcdadm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -166,12 +165,12 @@ func (f *planFlags) read(stdin io.Reader) (cluster.Spec, cluster.Observation, er
 		Spec        cluster.Spec         `json:"spec"`
 		Observation *cluster.Observation `json:"observation"`
 	}
-	if err = json.Unmarshal(b, &published); err == nil && published.Observation != nil {
+	if err = cli.Unmarshal(b, &published); err == nil && published.Observation != nil {
 		return published.Spec, *published.Observation, nil
 	}
 	var obs cluster.Observation
 	if err == nil {
-		err = json.Unmarshal(b, &obs)
+		err = cli.Unmarshal(b, &obs)
 	}
 	if err == nil && obs.At.IsZero() {
 		err = fmt.Errorf("it has no time")

@@ -8,8 +8,12 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// warnings are what to know of the change to the etcd version that the spec asks for.
+// warnings are what to know of what the spec asks for: of its number of members, and of the
+// change to its etcd version.
 func warnings(spec cluster.Spec, obs cluster.Observation) (list []string) {
+	if text := cluster.EvenVoters(spec.MemberCount); text != "" {
+		list = append(list, text)
+	}
 	if text := plan.BelowFloor(spec, obs); text != "" {
 		list = append(list, text)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
@@ -62,8 +63,8 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		if err == nil && machine.Promotes(op) && !machine.Helps(m.cfg, op) && m.vote != nil {
 			m.vote.reported = true // it is this step
 		}
-		if _, removes := op.Operation.(*plan.Remove); err == nil && removes && goal.Action == machine.Reset {
-			m.left = true
+		if op, removes := op.Operation.(*plan.Remove); err == nil && removes && goal.Action == machine.Reset {
+			m.left, m.votersLeft = true, votersWithout(obs, op.ID)
 		}
 		return err
 	case *machine.ForceSnapshot:
@@ -76,6 +77,19 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		m.beginVote(ctx, goal, obs)
 	}
 	return m.keep(ctx, op)
+}
+
+// VotersLeft is how many voters the member has left behind that this run took out of its
+// cluster; 0 for none.
+func (m *Machine) VotersLeft() int { return m.votersLeft }
+
+func votersWithout(obs machine.Observation, id cluster.MemberID) (n int) {
+	for _, member := range obs.Remote.Members {
+		if !member.Learner && member.ID != id {
+			n++
+		}
+	}
+	return n
 }
 
 // keep has the init system do something.

@@ -88,6 +88,8 @@ type Machine struct {
 	learner learnerWatch
 	// left says that this machine's member has been removed.
 	left bool
+	// votersLeft is how many voters were left then.
+	votersLeft int
 	// vote is asked for beside the steps of a join, nil while it is not.
 	vote *earlyVote
 	// rewritten says that files were written since this command last had the init system

@@ -62,6 +62,9 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 	if err != nil {
 		return err
 	}
+	if text := cluster.EvenVoters(spec.MemberCount); text != "" {
+		fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+text)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	st, err := storewait.Open(ctx, location, s.timeout, s.cmd.ErrOrStderr())

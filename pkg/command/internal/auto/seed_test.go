@@ -58,6 +58,12 @@ func TestSeed(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+	t.Run("an even number", func(t *testing.T) {
+		r := run(t, "seed", filepath.Join(t.TempDir(), "store"), "nodes=4")
+		if r.code != 0 || !strings.Contains(r.stderr, "warning: 4 members tolerate no more failures than 3, ") {
+			t.Errorf("%+v", r)
+		}
+	})
 	t.Run("garbage", func(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "control", "etcd-cluster-spec"), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
@@ -186,6 +187,13 @@ func authority(cfg machine.Config) string {
 	return "ca.crt and ca.key"
 }
 
+// sayEven says of an even number of voters that another one is wanted.
+func sayEven(w io.Writer, voters int) {
+	if text := cluster.EvenVoters(voters); text != "" {
+		fmt.Fprintln(w, text+": join one more.")
+	}
+}
+
 func (t *task) sayBuilt(w io.Writer, cfg machine.Config, r operate.Result) {
 	left := slices.Contains(t.goal.Skip, "health")
 	switch {
@@ -200,6 +208,7 @@ func (t *task) sayBuilt(w io.Writer, cfg machine.Config, r operate.Result) {
 				machine.Init: "serves", machine.Join: "serves, and promotes it to a voter"}[t.goal.Action])
 	case t.goal.Action == machine.Join:
 		fmt.Fprintf(w, "Member %s is a voter of the cluster, at %s.\n", cfg.Name, machine.URLs(cfg).Client[0])
+		sayEven(w, r.Last.Remote.Voters())
 	default:
 		fmt.Fprintf(w, "Member %s serves at %s.\n", cfg.Name, machine.URLs(cfg).Client[0])
 	}

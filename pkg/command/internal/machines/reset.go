@@ -63,6 +63,7 @@ say so.`,
 			if wasLast(r) {
 				fmt.Fprintln(w, "It was the last member: the cluster is gone.")
 			}
+			sayEven(w, m.VotersLeft())
 			if n := len(v.SetAside); n > 0 && !t.goal.DiscardData {
 				fmt.Fprintf(w, "Its data is in %s.\n", cli.Plain(v.SetAside[n-1]))
 			}
@@ -142,6 +143,7 @@ It refuses if the cluster would lose its quorum, and to remove a healthy member 
 		return t.out.Print(cmd.OutOrStdout(), cli.Versioned("MemberResult", v), func(w io.Writer) error {
 			if v.Changed {
 				fmt.Fprintf(w, "Member %s is removed; %d are left.\n", cli.Plain(args[0]), len(r.Last.Remote.Members))
+				sayEven(w, r.Last.Remote.Voters())
 			} else {
 				fmt.Fprintf(w, "Nothing to do: the cluster has no member %s.\n", cli.Plain(args[0]))
 			}
