@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -33,6 +34,26 @@ func ServerNode(state tls.ConnectionState) (cluster.NodeName, error) {
 		return "", ErrNoPeer
 	}
 	return nodeOf(state.PeerCertificates[0], serverPrefix)
+}
+
+// Authority returns the key identifier of the authority that has issued the certificate of a
+// server, "" where that does not say. It does not verify the certificate.
+func Authority(state tls.ConnectionState) string {
+	if len(state.PeerCertificates) == 0 {
+		return ""
+	}
+	return hex.EncodeToString(state.PeerCertificates[0].AuthorityKeyId)
+}
+
+// KeyIDs returns the key identifiers of the authorities that are trusted, as [Authority] has
+// them.
+func (ca *CA) KeyIDs() (ids []string) {
+	for _, c := range ca.Bundle {
+		if len(c.SubjectKeyId) > 0 {
+			ids = append(ids, hex.EncodeToString(c.SubjectKeyId))
+		}
+	}
+	return ids
 }
 
 // NodeOf returns the node that a certificate of the daemons' CA was issued to.

@@ -52,6 +52,16 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 	return k, nil
 }
 
+// authorities are the key identifiers of the authorities of the daemons' certificates, none
+// where the files cannot be read now.
+func (k *keys) authorities() []string {
+	ca, err := certs.LoadCA(k.c.PKIDir, certs.ManagerCA, k.now())
+	if err != nil {
+		return nil
+	}
+	return ca.KeyIDs()
+}
+
 // openEtcd issues the certificate with which this daemon calls etcd. Without TLS of its own,
 // it and its member call those that have TLS already, while that is being switched on.
 func (k *keys) openEtcd() (err error) {

@@ -44,6 +44,8 @@ type publisher struct {
 	now   func() time.Time
 	// holds reports whether this daemon has the lease of a term now.
 	holds func(cluster.Term) bool
+	// authorities are those of the daemons' certificates; nil is for daemons without TLS.
+	authorities func() []string
 
 	mu sync.Mutex
 	// latest is what the loop reported last, nil when that has been published.
@@ -268,6 +270,9 @@ func (p *publisher) writeOrders(ctx context.Context, entries []store.HistoryEntr
 
 func (p *publisher) writeStatus(ctx context.Context, r reconcile.Report, digest string) error {
 	r.Observation.Store.Backups = worthReporting(r.Observation.Store)
+	if p.authorities != nil {
+		r.Authorities = p.authorities()
+	}
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encode status: %w", err)

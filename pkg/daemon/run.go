@@ -256,6 +256,9 @@ func (d *Daemon) openFleet(ctx context.Context) error {
 	d.fleet = fleet.New(o)
 	d.onClose(func(context.Context) { d.fleet.Lease().Close() })
 	d.pub = newPublisher(d.name, d.store, d.log, d.holds, d.now)
+	if !d.c.Insecure {
+		d.pub.authorities = d.keys.authorities
+	}
 	d.node.known = d.known
 	d.node.orders = &orderBook{log: d.log, now: d.now, keep: d.pub.order}
 	published := cached[cluster.LeaseVoters]{read: d.publishedLeaseVoters, now: d.now}

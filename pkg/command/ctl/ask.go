@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -48,7 +49,7 @@ func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) (*render.A
 	answers := make(chan answer, len(addresses))
 	for name, address := range addresses {
 		go func() {
-			answers <- answer{name, greet(ctx, address, rpc.Identity{Name: name, Cluster: r.Observation.Cluster})}
+			answers <- answer{name, greet(ctx, address, rpc.Identity{Name: name, Cluster: r.Observation.Cluster}, r.Authorities)}
 		}()
 	}
 	a := &render.Asked{Answered: []cluster.NodeName{}, Silent: map[cluster.NodeName]string{}}
@@ -89,9 +90,10 @@ func addressesOf(r reconcile.Report, records []store.NodeRecord) map[cluster.Nod
 }
 
 // greet finds out whether that daemon listens at an address, by its certificate or, where it has
-// none, by what it says. That the connection was accepted does not show it: a kernel, or what
+// none, by what it says. Authorities are those of its cluster, none where that is not known: the
+// certificate has no name of a cluster in it. That the connection was accepted does not show it: a kernel, or what
 // forwards the port, does so for one that hangs.
-func greet(ctx context.Context, address string, want rpc.Identity) error {
+func greet(ctx context.Context, address string, want rpc.Identity, authorities []string) error {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func greet(ctx context.Context, address string, want rpc.Identity) error {
 	// has no authority either to check theirs with.
 	err = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
 		VerifyConnection: func(s tls.ConnectionState) error {
-			shown, stranger = true, proved(s, want.Name)
+			shown, stranger = true, proved(s, want.Name, authorities)
 			return stranger
 		},
 	}).HandshakeContext(ctx)
@@ -122,14 +124,18 @@ func greet(ctx context.Context, address string, want rpc.Identity) error {
 	return err
 }
 
-// proved returns nil where a certificate is that of the daemon of a node. It is not verified.
-func proved(s tls.ConnectionState, want cluster.NodeName) error {
+// proved returns nil where a certificate is that of the daemon of a node, and of one of the
+// authorities where both tell. It is not verified.
+func proved(s tls.ConnectionState, want cluster.NodeName, authorities []string) error {
 	name, err := certs.ServerNode(s)
+	by := certs.Authority(s)
 	switch {
 	case err != nil:
 		return strangerError("what listens there is no etcd-manager")
 	case name != want:
 		return strangerError("the etcd-manager of node " + string(name) + " listens there")
+	case by != "" && len(authorities) > 0 && !slices.Contains(authorities, by):
+		return strangerError("the etcd-manager of another cluster listens there, by the authority of its certificate")
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"net"
 	"net/http/httptest"
@@ -121,7 +122,7 @@ func TestGreet(t *testing.T) {
 		"hangs":              {short, hangs, "no answer within 3s"},
 		"no name":            {t.Context(), "no-such-machine.invalid:1", "no-such-machine.invalid"},
 	} {
-		err := greet(x.ctx, x.address, rpc.Identity{Name: "a", Cluster: "etcd"})
+		err := greet(x.ctx, x.address, rpc.Identity{Name: "a", Cluster: "etcd"}, nil)
 		switch {
 		case (err == nil) != (x.why == ""):
 			t.Errorf("%s: %v", name, err)
@@ -140,9 +141,34 @@ func TestGreetStrangers(t *testing.T) {
 		"etcd-manager of node a":      {Name: "b", Cluster: "etcd"},
 		"manager of the cluster etcd": {Name: "a", Cluster: "other"},
 	} {
-		err := greet(t.Context(), plain, who)
+		err := greet(t.Context(), plain, who, []string{"00"})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(silence(err), want) {
 			t.Errorf("%v: %v, want %q", who, err, want)
+		}
+	}
+}
+
+// Two clusters with TLS whose nodes have the same names are told apart by the authorities of their
+// certificates. Where one of both does not tell its own, the name decides.
+func TestGreetAnotherCluster(t *testing.T) {
+	own := mutual(t, "etcd-manager-server-a")
+	leaf, err := x509.ParseCertificate(own.Certificates[0].Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, address := hex.EncodeToString(leaf.AuthorityKeyId), answering(t, own)
+	for name, x := range map[string]struct {
+		authorities []string
+		why         string
+	}{
+		"its own authority":         {[]string{id}, ""},
+		"while that is exchanged":   {[]string{"00", id}, ""},
+		"nobody knows":              {nil, ""},
+		"that of another authority": {[]string{"00"}, "manager of another cluster listens there"},
+	} {
+		err := greet(t.Context(), address, rpc.Identity{Name: "a", Cluster: "etcd"}, x.authorities)
+		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(silence(err), x.why) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

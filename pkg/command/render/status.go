@@ -340,7 +340,7 @@ func (p *page) lines(n cluster.Node) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\netcd on %s ended: %s\n", n.Name, cli.Plain(cmp.Or(n.Process.LastExit, "unknown")))
-	for _, line := range n.Process.LastLines {
+	for _, line := range LastWords(n.Process.LastLines) {
 		fmt.Fprintf(&b, "  %s\n", cli.Plain(line))
 	}
 	_, p.err = io.WriteString(p.w, b.String())

@@ -80,7 +80,7 @@ func (p *page) ends(obs cluster.Observation) {
 		if n.Process.State == cluster.ProcessCrashing {
 			why := cmp.Or(n.Process.LastExit, "unknown")
 			ended = append(ended, []span{styled(red, string(n.Name)), text(why)})
-			for _, l := range n.Process.LastLines {
+			for _, l := range render.LastWords(n.Process.LastLines) {
 				ended = append(ended, []span{text(""), styled(dim, l)})
 			}
 		}
