@@ -320,13 +320,13 @@ type Learner struct {
 	Refused time.Duration `json:"refused,omitempty"`
 }
 
-// voters returns how many voters there are, and how many of them are healthy.
 // Voters is how many voters the list has.
 func (r Remote) Voters() int {
 	voters, _ := r.voters()
 	return voters
 }
 
+// voters returns how many voters there are, and how many of them are healthy.
 func (r Remote) voters() (voters, healthy int) {
 	for _, m := range r.Members {
 		if m.Learner {
