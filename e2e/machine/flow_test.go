@@ -168,7 +168,7 @@ func rejoin(hosts []*host, keys map[string]string) {
 	before := b.id()
 	const even = "2 members tolerate no more failures than 1, and need more votes for each write: join one more."
 	if out := b.ok("reset"); !strings.Contains(out, even) {
-		a.t.Errorf("the number of those that are left is not told: %s", out)
+		a.t.Errorf("the number of those that are left is not shown: %s", out)
 	}
 	a.wantVoters("a", "c")
 	if left := b.processes(); len(left) > 0 {
@@ -180,7 +180,7 @@ func rejoin(hosts []*host, keys map[string]string) {
 	}
 	b.ok("certs", "renew", "all")
 	if out := b.ok("join", a.clientURL()); strings.Contains(out, even) {
-		a.t.Errorf("three members are told to be two: %s", out)
+		a.t.Errorf("three members are called two: %s", out)
 	}
 	a.wantVoters("a", "b", "c")
 	if b.id() == before {
@@ -199,7 +199,7 @@ func burySomebody(hosts []*host, keys map[string]string) {
 		a.t.Errorf("the shell is offered %q", names)
 	}
 	if out := a.ok("remove", "c"); !strings.Contains(out, "2 members tolerate no more failures than 1") {
-		a.t.Errorf("the number of those that are left is not told: %s", out)
+		a.t.Errorf("the number of those that are left is not shown: %s", out)
 	}
 	a.wantVoters("a", "b")
 	c.fails(3, []string{"was removed from the cluster", "--set-aside-data"}, "join", a.clientURL())

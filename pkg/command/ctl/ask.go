@@ -125,7 +125,7 @@ func greet(ctx context.Context, address string, want rpc.Identity, authorities [
 }
 
 // proved returns nil where a certificate is that of the daemon of a node, and of one of the
-// authorities where both tell. It is not verified.
+// authorities where both say. It is not verified.
 func proved(s tls.ConnectionState, want cluster.NodeName, authorities []string) error {
 	name, err := certs.ServerNode(s)
 	by := certs.Authority(s)

@@ -148,8 +148,8 @@ func TestGreetStrangers(t *testing.T) {
 	}
 }
 
-// Two clusters with TLS whose nodes have the same names are told apart by the authorities of their
-// certificates. Where one of both does not tell its own, the name decides.
+// Two clusters with TLS whose nodes have the same names are distinguished by the authorities of their
+// certificates. Where one of both does not say its own, the name decides.
 func TestGreetAnotherCluster(t *testing.T) {
 	own := mutual(t, "etcd-manager-server-a")
 	leaf, err := x509.ParseCertificate(own.Certificates[0].Certificate[0])

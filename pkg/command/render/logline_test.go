@@ -24,7 +24,8 @@ func TestLastWords(t *testing.T) {
 		"the same again": {[]string{inUse, inUse}, []string{
 			"creating peer listener failed: listen tcp 0.0.0.0:2380: bind: address already in use",
 		}},
-		"a panic":              {[]string{env, "panic: freepages", "goroutine 1:"}, []string{"panic: freepages", "goroutine 1:"}},
+		"a panic": {[]string{env, "panic: freepages", "goroutine 1:"},
+			[]string{"panic: freepages", "goroutine 1:"}},
 		"nothing that matters": {[]string{env, env, env, env, env, env}, []string{env, env, env, env, env}},
 		"another program":      {raw, raw},
 		"cut off":              {[]string{`{"level":"err`}, []string{`{"level":"err`}},

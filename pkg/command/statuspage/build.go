@@ -255,7 +255,7 @@ func machine(n cluster.Node, r reconcile.Report, now time.Time) Machine {
 		m.Etcd += ", closed to clients"
 	}
 	if n.Process.State == cluster.ProcessCrashing {
-		m.Problem = cmp.Or(m.Problem, "etcd ended: "+cmp.Or(n.Process.LastExit, "unknown")+lastLine(render.LastWords(n.Process.LastLines)))
+		m.Problem = cmp.Or(m.Problem, "etcd ended: "+cmp.Or(n.Process.LastExit, "unknown")+lastLine(n.Process.LastLines))
 	}
 	if !n.Process.Version.IsZero() {
 		m.Version = n.Process.Version.String()
@@ -265,6 +265,7 @@ func machine(n cluster.Node, r reconcile.Report, now time.Time) Machine {
 }
 
 func lastLine(lines []string) string {
+	lines = render.LastWords(lines)
 	if len(lines) == 0 {
 		return ""
 	}

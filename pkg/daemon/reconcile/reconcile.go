@@ -89,8 +89,8 @@ type Report struct {
 	Holds     []plan.Hold `json:"holds,omitempty"`
 	Converged bool        `json:"converged"`
 	// Authorities are the key identifiers of the authorities of the daemons' certificates, none
-	// where they have no TLS. By them a command without a certificate tells this cluster's
-	// daemons from those of another one, whose nodes may have the same names.
+	// where they have no TLS. By them a command without a certificate distinguishes
+	// this cluster's daemons from those of another one, whose nodes may have the same names.
 	Authorities []string `json:"authorities,omitempty"`
 	// Done is the operation that has just ended, nil for none.
 	Done *Done `json:"-"`
