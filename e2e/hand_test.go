@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/etcdadm/etcdadm/e2e/harness"
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
@@ -72,7 +72,7 @@ func end(t *testing.T, c *harness.Cluster, env []string) string {
 		t.Fatal(err)
 	}
 	var obs cluster.Observation
-	if err := json.Unmarshal([]byte(out), &obs); err != nil {
+	if err := cli.Unmarshal([]byte(out), &obs); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var lines []string
