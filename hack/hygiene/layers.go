@@ -57,6 +57,7 @@ var layers = map[string]Layer{
 	"pkg/internal/proxies":    Leaf,
 	"pkg/internal/wait":       Leaf,
 
+	"pkg/internal/backoff":   Pure,
 	"pkg/internal/bytesize":  Pure,
 	"pkg/cluster":            Pure,
 	"pkg/etcd/datadir":       Pure,

@@ -8,6 +8,7 @@ import (
 
 	"gocloud.dev/blob"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -16,6 +17,8 @@ import (
 const (
 	maxResumes  = 5
 	resumePause = 200 * time.Millisecond
+	// resumeLongest is not reached in maxResumes.
+	resumeLongest = 5 * time.Second
 )
 
 var errReplaced = errors.New("the object was replaced while it was read")
@@ -70,7 +73,7 @@ func (r *reader) Close() error { return r.current.Close() }
 // necessary if that cannot be done.
 func (r *reader) resume(cause error) error {
 	for ; r.failed < maxResumes; r.failed++ {
-		if err := wait.For(r.ctx, resumePause<<r.failed); err != nil {
+		if err := wait.For(r.ctx, backoff.Doubled(resumePause, resumeLongest, r.failed)); err != nil {
 			return err
 		}
 		again, err := r.again()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 )
 
 // Rules are what decisions are made by.
@@ -136,11 +137,7 @@ func (r Rules) key(s State) string {
 // and up to a fifth longer, by the agent's name.
 func (r Rules) backoff(s State) time.Duration {
 	period := r.Schedule.Period(s.Now)
-	wait := min(minRetry, period/2)
-	for range min(s.Failures-1, 10) {
-		wait *= 2
-	}
-	wait = min(wait, maxRetry, period)
+	wait := backoff.Doubled(min(minRetry, period/2), min(maxRetry, period), s.Failures-1)
 	return wait + time.Duration(hash(r.Agent, strconv.Itoa(s.Failures))%uint64(wait/5+1))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 )
 
 // A view is an observation with what several rules read off it.
@@ -228,7 +229,7 @@ func (l *view) retryDelay(n *cluster.Node) time.Duration {
 	if failed < 3 {
 		return 0
 	}
-	return max(0, min(time.Minute<<(failed-2), time.Hour)-l.age(last))
+	return max(0, backoff.Doubled(time.Minute, time.Hour, failed-2)-l.age(last))
 }
 
 // newest returns the newest backup that does not lie in the future and is not

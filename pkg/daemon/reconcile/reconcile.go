@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 )
 
 // Lease is the right to act.
@@ -277,7 +278,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	r.Holds = append([]plan.Hold{none}, holds...)
 	l.report(ctx, r)
 	l.lost++
-	return min(firstCampaign<<min(l.lost, 10), pauseCampaign)
+	return backoff.Doubled(firstCampaign, pauseCampaign, l.lost)
 }
 
 // act carries out op.

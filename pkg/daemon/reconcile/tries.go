@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 )
 
 // tries remembers which operations failed, so that one that fails again and
@@ -56,7 +57,7 @@ func (f failure) retry() time.Time {
 	if f.transient {
 		return f.at.Add(firstRetry)
 	}
-	return f.at.Add(min(firstRetry<<min(f.count-1, 20), lastRetry))
+	return f.at.Add(backoff.Doubled(firstRetry, lastRetry, f.count-1))
 }
 
 // failures returns what failed, in the form that the plan understands, by

@@ -1,6 +1,10 @@
 package etcdproc
 
-import "time"
+import (
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
+)
 
 // Backoff says how long a process that has died waits for its next start. The
 // first time it does not wait at all: etcd that was killed should be back at
@@ -34,9 +38,5 @@ func (b Backoff) delay(failures int) time.Duration {
 	if failures <= 1 {
 		return 0
 	}
-	d := b.Step
-	for i := 2; i < failures && d < b.Max; i++ {
-		d *= 2
-	}
-	return min(d, b.Max)
+	return backoff.Doubled(b.Step, b.Max, failures-2)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 )
 
 // The pauses between two tries to fetch a release: a mirror that is wrong is put right by
@@ -85,7 +86,7 @@ func (f *fetches) end(v etcdversion.Version, err error, now time.Time) {
 		return
 	}
 	t := f.of[v]
-	pause := min(firstFetchPause<<min(t.failed, 10), lastFetchPause)
+	pause := backoff.Doubled(firstFetchPause, lastFetchPause, t.failed)
 	f.of[v] = fetch{failed: t.failed + 1, why: fmt.Sprintf("could not be fetched: %v", err), again: now.Add(pause)}
 }
 

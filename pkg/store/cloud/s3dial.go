@@ -22,6 +22,7 @@ import (
 	"github.com/aws/smithy-go"
 	"gocloud.dev/blob/s3blob"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 	"github.com/etcdadm/etcdadm/pkg/internal/proxies"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -139,7 +140,7 @@ func retryer(tries int, failed func(error)) aws.Retryer {
 		o.RateLimiter = ratelimit.None
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
 			failed(err)
-			pause := min(firstPause<<min(attempt-1, 10), lastPause)
+			pause := backoff.Doubled(firstPause, lastPause, attempt-1)
 			return pause/2 + rand.N(pause), nil
 		})
 	})

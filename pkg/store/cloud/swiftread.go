@@ -20,6 +20,7 @@ import (
 	"gocloud.dev/blob/driver"
 	"gocloud.dev/gcerrors"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -82,7 +83,7 @@ func (s *swift) request(ctx context.Context, method, url string, o gophercloud.R
 		if try == swiftTries || ctx.Err() != nil || !passes(err) {
 			return nil, err
 		}
-		pause := max(swiftPause<<(try-1), asked(err))
+		pause := max(backoff.Doubled(swiftPause, swiftLongest, try-1), asked(err))
 		if wait.For(ctx, pause/2+rand.N(pause/2)) != nil {
 			// What failed says more than that it took too long.
 			return nil, err
