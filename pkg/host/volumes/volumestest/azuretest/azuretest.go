@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -50,35 +49,25 @@ func (f *Fake) Put(disk string, lun int) {
 func (f *Fake) Handler() http.Handler {
 	f.luns = map[string]int{"/other/disk": 3}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metadata/instance", f.metadata)
+	mux.HandleFunc("GET /metadata/instance", volumestest.Own(f.W, f.metadata))
 	mux.HandleFunc("GET /metadata/identity/oauth2/token", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Metadata") != "true" {
 			refuse(w, http.StatusBadRequest, "invalid_request") // which is how the SDK learns that it is there
 			return
 		}
-		send(w, object{"access_token": "token", "expires_in": "86400", "token_type": "Bearer"})
+		volumestest.Send(w, object{"access_token": "token", "expires_in": "86400", "token_type": "Bearer"})
 	})
 	vm := group + machinePath("{set}", "{id}")
-	for pattern, h := range map[string]http.HandlerFunc{
+	api := volumestest.API{
+		T: f.T, W: f.W, Header: "Authorization", Key: "Bearer token",
+		Busy: func(w http.ResponseWriter) { refuse(w, http.StatusTooManyRequests, "OperationNotAllowed") },
+	}
+	api.Serve(mux, map[string]http.HandlerFunc{
 		"GET " + group + "/providers/Microsoft.Compute/disks": f.disks,
 		"GET " + vm:                           f.machine,
 		"PUT " + vm:                           f.attach,
 		"GET " + vm + "/networkInterfaces":    f.interfaces,
 		"GET " + group + "/operations/{name}": f.operation,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer token" {
-				f.T.Errorf("%s %s without the token", r.Method, r.URL)
-			}
-			if !f.W.Call() {
-				refuse(w, http.StatusTooManyRequests, "OperationNotAllowed")
-				return
-			}
-			h(w, r)
-		})
-	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.T.Errorf("a call outside of the resource group: %s %s", r.Method, r.URL)
 	})
 	return mux
 }
@@ -112,11 +101,8 @@ func (f *Fake) has(disk string) bool {
 	return false
 }
 
-func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }
-
 func refuse(w http.ResponseWriter, status int, code string) {
-	w.WriteHeader(status)
-	send(w, map[string]any{"error": map[string]string{"code": code, "message": code}})
+	volumestest.Refuse(w, status, object{"error": object{"code": code, "message": code}})
 }
 
 type object = map[string]any
@@ -125,12 +111,8 @@ func (f *Fake) metadata(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Metadata") != "true" {
 		f.T.Errorf("metadata is asked for without its header")
 	}
-	if !f.W.Metadata() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
 	m := f.W.Self
-	send(w, object{
+	volumestest.Send(w, object{
 		"compute": object{
 			"name": m.Name, "resourceGroupName": "group-1", "subscriptionId": "sub-1", "azEnvironment": "AzurePublicCloud",
 			"vmScaleSetName": strings.TrimSuffix(m.Name, m.Name[strings.LastIndex(m.Name, "_"):]), "zone": m.Zone,
@@ -156,7 +138,7 @@ func (f *Fake) disks(w http.ResponseWriter, r *http.Request) {
 		})
 	}
 	answer["value"] = list
-	send(w, answer)
+	volumestest.Send(w, answer)
 }
 
 func (f *Fake) machine(w http.ResponseWriter, _ *http.Request) {
@@ -172,9 +154,10 @@ func (f *Fake) machine(w http.ResponseWriter, _ *http.Request) {
 			disks = append(disks, object{"lun": firstLUN, "managedDisk": object{"id": strings.ToUpper(d.ID)}})
 		}
 	}
-	send(w, object{"etag": fmt.Sprint(f.etag), "location": "test", "properties": object{"storageProfile": object{
-		"osDisk": object{"name": "os"}, "dataDisks": disks,
-	}}})
+	storage := object{"osDisk": object{"name": "os"}, "dataDisks": disks}
+	volumestest.Send(w, object{
+		"etag": fmt.Sprint(f.etag), "location": "test", "properties": object{"storageProfile": storage},
+	})
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -221,7 +204,7 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Azure-AsyncOperation",
 		fmt.Sprintf("%s%s/operations/%d", volumestest.Base(r), group, len(f.operations)-1))
 	w.WriteHeader(http.StatusOK)
-	send(w, object{"properties": object{"provisioningState": "Updating"}})
+	volumestest.Send(w, object{"properties": object{"provisioningState": "Updating"}})
 }
 
 func (f *Fake) operation(w http.ResponseWriter, r *http.Request) {
@@ -229,10 +212,10 @@ func (f *Fake) operation(w http.ResponseWriter, r *http.Request) {
 	defer f.lock.Unlock()
 	n, _ := strconv.Atoi(r.PathValue("name"))
 	if code := f.operations[n]; code != "" {
-		send(w, object{"status": "Failed", "error": object{"code": code, "message": code}})
+		volumestest.Send(w, object{"status": "Failed", "error": object{"code": code, "message": code}})
 		return
 	}
-	send(w, object{"status": "Succeeded"})
+	volumestest.Send(w, object{"status": "Succeeded"})
 }
 
 func (f *Fake) interfaces(w http.ResponseWriter, r *http.Request) {
@@ -247,7 +230,7 @@ func (f *Fake) interfaces(w http.ResponseWriter, r *http.Request) {
 			"ipConfigurations": []any{object{"properties": object{"privateIPAddress": a}}},
 		}})
 	}
-	send(w, object{"value": list})
+	volumestest.Send(w, object{"value": list})
 }
 
 // Machine makes a machine.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,54 +31,32 @@ type Fake struct {
 // Handler serves both. The API wants the token "token".
 func (f *Fake) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metadata/v1.json", f.metadata)
-	for pattern, h := range map[string]http.HandlerFunc{
+	mux.HandleFunc("GET /metadata/v1.json", volumestest.Own(f.W, f.metadata))
+	api := volumestest.API{
+		T: f.T, W: f.W, Header: "Authorization", Key: "Bearer token",
+		Busy: func(w http.ResponseWriter) { refuse(w, http.StatusTooManyRequests, "too_many_requests") },
+	}
+	api.Serve(mux, map[string]http.HandlerFunc{
 		"GET /v2/volumes":                     f.volumes,
 		"POST /v2/volumes/{id}/actions":       f.attach,
 		"GET /v2/volumes/{id}/actions/{name}": f.action,
 		"GET /v2/droplets/{id}":               f.droplet,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer token" {
-				f.T.Errorf("%s %s without the token", r.Method, r.URL)
-			}
-			if !f.W.Call() {
-				refuse(w, http.StatusTooManyRequests, "too_many_requests")
-				return
-			}
-			h(w, r)
-		})
-	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.T.Errorf("a call that is not expected: %s %s", r.Method, r.URL)
 	})
 	return mux
 }
 
-func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }
-
 func refuse(w http.ResponseWriter, status int, code string) {
-	w.WriteHeader(status)
-	send(w, object{"id": code, "message": code})
-}
-
-func number(id string) int {
-	n, _ := strconv.Atoi(id)
-	return n
+	volumestest.Refuse(w, status, object{"id": code, "message": code})
 }
 
 func (f *Fake) metadata(w http.ResponseWriter, _ *http.Request) {
-	if !f.W.Metadata() {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return
-	}
 	m := f.W.Self
 	var private []any
 	for _, a := range m.Addresses {
 		private = append(private, object{"ipv4": object{"ip_address": a}})
 	}
-	send(w, object{
-		"droplet_id": number(m.ID), "region": m.Zone,
+	volumestest.Send(w, object{
+		"droplet_id": volumestest.Number(m.ID), "region": m.Zone,
 		"tags":       []string{"kubernetescluster:prod-example-com", "k8s-index:etcd-1"},
 		"interfaces": object{"private": private},
 	})
@@ -88,7 +65,7 @@ func (f *Fake) metadata(w http.ResponseWriter, _ *http.Request) {
 func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
 	region := r.URL.Query().Get("region")
 	found := f.W.List(func(d volumestest.Disk) bool { return region == "" || d.Zone == region })
-	page := max(number(r.URL.Query().Get("page")), 1)
+	page := max(volumestest.Number(r.URL.Query().Get("page")), 1)
 	list, next := volumestest.Cut(f.W, found, (page-1)*f.W.Page)
 	answer := struct {
 		Volumes []godo.Volume `json:"volumes"`
@@ -104,11 +81,11 @@ func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
 			v.Tags = append(v.Tags, key+":"+value)
 		}
 		if d.Machine != "" {
-			v.DropletIDs = []int{number(d.Machine)}
+			v.DropletIDs = []int{volumestest.Number(d.Machine)}
 		}
 		answer.Volumes = append(answer.Volumes, v)
 	}
-	send(w, answer)
+	volumestest.Send(w, answer)
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -130,14 +107,14 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 	}
 	f.actions = append(f.actions, status)
 	w.WriteHeader(http.StatusAccepted)
-	send(w, object{"action": object{"id": len(f.actions), "status": "in-progress"}})
+	volumestest.Send(w, object{"action": object{"id": len(f.actions), "status": "in-progress"}})
 }
 
 func (f *Fake) action(w http.ResponseWriter, r *http.Request) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
-	n := number(r.PathValue("name"))
-	send(w, object{"action": object{"id": n, "status": f.actions[n-1]}})
+	n := volumestest.Number(r.PathValue("name"))
+	volumestest.Send(w, object{"action": object{"id": n, "status": f.actions[n-1]}})
 }
 
 func (f *Fake) droplet(w http.ResponseWriter, r *http.Request) {
@@ -150,7 +127,7 @@ func (f *Fake) droplet(w http.ResponseWriter, r *http.Request) {
 	for _, a := range m.Addresses {
 		v4 = append(v4, object{"type": "private", "ip_address": a})
 	}
-	send(w, object{"droplet": object{"id": number(m.ID), "networks": object{"v4": v4}}})
+	volumestest.Send(w, object{"droplet": object{"id": volumestest.Number(m.ID), "networks": object{"v4": v4}}})
 }
 
 // Machine makes a machine.

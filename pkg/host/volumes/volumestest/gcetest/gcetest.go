@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -49,9 +48,10 @@ func (f *Fake) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Metadata-Flavor", "Google")
 	})
-	for pattern, h := range map[string]http.HandlerFunc{
+	calls := map[string]http.HandlerFunc{}
+	for pattern, call := range map[string]http.HandlerFunc{
 		"GET zones": func(w http.ResponseWriter, r *http.Request) {
-			send(w, f.page(r, []any{named("us-test1-a"), named("us-test1-b"), named("us-test11-a")}))
+			volumestest.Send(w, f.page(r, []any{named("us-test1-a"), named("us-test1-b"), named("us-test11-a")}))
 		},
 		"GET zones/{zone}/disks":                        f.disks,
 		"POST zones/{zone}/instances/{name}/attachDisk": f.attach,
@@ -59,34 +59,29 @@ func (f *Fake) Handler() http.Handler {
 		"GET zones/{zone}/instances/{name}":             f.instance,
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
-		mux.HandleFunc(method+" /compute/v1/projects/project-1/"+path, func(w http.ResponseWriter, r *http.Request) {
+		calls[method+" /compute/v1/projects/project-1/"+path] = func(w http.ResponseWriter, r *http.Request) {
 			f.lock.Lock()
 			f.calls[pattern] = true
 			f.lock.Unlock()
-			if !f.W.Call() {
-				refuse(w, http.StatusForbidden, "rateLimitExceeded")
-				return
-			}
-			h(w, r)
-		})
+			call(w, r)
+		}
 	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.T.Errorf("a call that kops does not grant: %s %s", r.Method, r.URL)
-	})
+	// Any other call is one that kops does not grant.
+	api := volumestest.API{
+		T: f.T, W: f.W,
+		Busy: func(w http.ResponseWriter) { refuse(w, http.StatusForbidden, "rateLimitExceeded") },
+	}
+	api.Serve(mux, calls)
 	return mux
 }
 
-func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }
-
 func refuse(w http.ResponseWriter, status int, reason string) {
-	w.WriteHeader(status)
-	send(w, map[string]any{"error": map[string]any{
+	volumestest.Refuse(w, status, map[string]any{"error": map[string]any{
 		"code": status, "message": reason, "errors": []any{map[string]any{"reason": reason}},
 	}})
 }
 
 // uid is the id of a disk, whose name is another one's when it is gone.
-
 func uid(d volumestest.Disk) uint64 { return 1<<63 + uint64(len(d.Name)) }
 
 func named(name string) map[string]any { return map[string]any{"name": name} }
@@ -126,7 +121,7 @@ func (f *Fake) disks(w http.ResponseWriter, r *http.Request) {
 		}
 		all = append(all, out)
 	}
-	send(w, f.page(r, all))
+	volumestest.Send(w, f.page(r, all))
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +141,7 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 		code = "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE"
 	}
 	f.operations = append(f.operations, code)
-	send(w, &compute.Operation{Name: fmt.Sprint("op-", len(f.operations)-1), Status: "RUNNING"})
+	volumestest.Send(w, &compute.Operation{Name: fmt.Sprint("op-", len(f.operations)-1), Status: "RUNNING"})
 }
 
 func (f *Fake) operation(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +152,7 @@ func (f *Fake) operation(w http.ResponseWriter, r *http.Request) {
 	if code := f.operations[n]; code != "" {
 		op.Error = &compute.OperationError{Errors: []*compute.OperationErrorErrors{{Code: code, Message: "in use"}}}
 	}
-	send(w, op)
+	volumestest.Send(w, op)
 }
 
 func (f *Fake) instance(w http.ResponseWriter, r *http.Request) {
@@ -170,7 +165,7 @@ func (f *Fake) instance(w http.ResponseWriter, r *http.Request) {
 	for _, a := range m.Addresses {
 		interfaces = append(interfaces, map[string]any{"networkIP": a})
 	}
-	send(w, map[string]any{"name": m.Name, "networkInterfaces": interfaces})
+	volumestest.Send(w, map[string]any{"name": m.Name, "networkInterfaces": interfaces})
 }
 
 // diskOf makes a disk as kops does.

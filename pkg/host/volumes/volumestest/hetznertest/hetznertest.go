@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,43 +29,24 @@ type Fake struct {
 // Handler serves both. The API wants the token "token".
 func (f *Fake) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /hetzner/v1/metadata/instance-id", func(w http.ResponseWriter, _ *http.Request) {
-		if !f.W.Metadata() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, f.W.Self.ID)
-	})
-	for pattern, h := range map[string]http.HandlerFunc{
+	instance := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, f.W.Self.ID) }
+	mux.HandleFunc("GET /hetzner/v1/metadata/instance-id", volumestest.Own(f.W, instance))
+	api := volumestest.API{
+		T: f.T, W: f.W, Header: "Authorization", Key: "Bearer token",
+		Busy: func(w http.ResponseWriter) { refuse(w, http.StatusTooManyRequests, "rate_limit_exceeded") },
+	}
+	api.Serve(mux, map[string]http.HandlerFunc{
 		"GET /v1/volumes":                      f.volumes,
 		"POST /v1/volumes/{id}/actions/attach": f.attach,
 		"GET /v1/actions/{id}":                 f.action,
 		"GET /v1/servers":                      f.servers,
 		"GET /v1/servers/{id}":                 f.server,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer token" {
-				f.T.Errorf("%s %s without the token", r.Method, r.URL)
-			}
-			w.Header().Set("Content-Type", "application/json")
-			if !f.W.Call() {
-				refuse(w, http.StatusTooManyRequests, "rate_limit_exceeded")
-				return
-			}
-			h(w, r)
-		})
-	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.T.Errorf("a call that is not expected: %s %s", r.Method, r.URL)
 	})
 	return mux
 }
 
-func send(w io.Writer, answer any) { _ = json.NewEncoder(w).Encode(answer) }
-
 func refuse(w http.ResponseWriter, status int, code string) {
-	w.WriteHeader(status)
-	send(w, schema.ErrorResponse{Error: schema.Error{Code: code, Message: code}})
+	volumestest.Refuse(w, status, schema.ErrorResponse{Error: schema.Error{Code: code, Message: code}})
 }
 
 func number(id string) int64 {
@@ -102,7 +82,7 @@ func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
 		}
 		answer.Volumes = append(answer.Volumes, v)
 	}
-	send(w, answer)
+	volumestest.Send(w, answer)
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +104,7 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 		f.actions = append(f.actions, "")
 	}
 	w.WriteHeader(http.StatusCreated)
-	send(w, schema.VolumeActionAttachVolumeResponse{
+	volumestest.Send(w, schema.VolumeActionAttachVolumeResponse{
 		Action: schema.Action{ID: int64(len(f.actions)), Status: "running"},
 	})
 }
@@ -136,7 +116,7 @@ func (f *Fake) action(w http.ResponseWriter, r *http.Request) {
 	if code := f.actions[a.ID-1]; code != "" {
 		a.Status, a.Error = "error", &schema.ActionError{Code: code, Message: code}
 	}
-	send(w, schema.ActionGetResponse{Action: a})
+	volumestest.Send(w, schema.ActionGetResponse{Action: a})
 }
 
 func serverOf(m *volumestest.Machine) schema.Server {
@@ -152,7 +132,7 @@ func (f *Fake) servers(w http.ResponseWriter, _ *http.Request) {
 	for _, m := range f.W.Machines {
 		answer.Servers = append(answer.Servers, serverOf(m))
 	}
-	send(w, answer)
+	volumestest.Send(w, answer)
 }
 
 func (f *Fake) server(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +141,7 @@ func (f *Fake) server(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "not_found")
 		return
 	}
-	send(w, schema.ServerGetResponse{Server: serverOf(m)})
+	volumestest.Send(w, schema.ServerGetResponse{Server: serverOf(m)})
 }
 
 // Machine makes a machine.

@@ -53,47 +53,29 @@ func (f *Fake) Handler() http.Handler {
 		fmt.Fprintf(w, "backups.enabled: false\nhost_uuid: 1\nid: %s\nlabel: x\nregion: %s\ntags: a\n", f.W.Self.ID,
 			f.W.Self.Zone)
 	})
-	for pattern, h := range map[string]http.HandlerFunc{
+	api := volumestest.API{
+		T: f.T, W: f.W, Header: "Authorization", Key: "Bearer token",
+		Busy: func(w http.ResponseWriter) { refuse(w, http.StatusTooManyRequests, "Too many requests") },
+	}
+	api.Serve(mux, map[string]http.HandlerFunc{
 		"GET /v4/volumes":                   f.volumes,
 		"GET /v4/volumes/{id}":              f.volume,
 		"POST /v4/volumes/{id}/attach":      f.attach,
 		"GET /v4/linode/instances/{id}":     f.linode,
 		"GET /v4/linode/instances/{id}/ips": f.addresses,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Authorization") != "Bearer token" {
-				f.T.Errorf("%s %s without the token", r.Method, r.URL)
-			}
-			if !f.W.Call() {
-				refuse(w, http.StatusTooManyRequests, "Too many requests")
-				return
-			}
-			h(w, r)
-		})
-	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.T.Errorf("a call that is not expected: %s %s", r.Method, r.URL)
 	})
 	return mux
 }
 
-func send(w http.ResponseWriter, answer any) { _ = json.NewEncoder(w).Encode(answer) }
-
 func refuse(w http.ResponseWriter, status int, reason string) {
-	w.WriteHeader(status)
-	send(w, object{"errors": []any{object{"reason": reason}}})
-}
-
-func number(text string) int {
-	n, _ := strconv.Atoi(text)
-	return n
+	volumestest.Refuse(w, status, object{"errors": []any{object{"reason": reason}}})
 }
 
 func (f *Fake) show(d volumestest.Disk) object {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	v := object{
-		"id": number(d.ID), "label": d.Name, "region": d.Zone, "status": "active", "linode_id": nil,
+		"id": volumestest.Number(d.ID), "label": d.Name, "region": d.Zone, "status": "active", "linode_id": nil,
 		"tags": strings.Split(d.Tags["tags"], " "), "filesystem_path": "/dev/disk/by-id/scsi-0Linode_Volume_" + d.Name,
 	}
 	if s := f.Status[d.ID]; s != "" {
@@ -105,17 +87,17 @@ func (f *Fake) show(d volumestest.Disk) object {
 	case f.slow[d.ID]:
 		delete(f.slow, d.ID)
 	case d.Machine != "":
-		v["linode_id"] = number(d.Machine)
+		v["linode_id"] = volumestest.Number(d.Machine)
 	}
 	return v
 }
 
 func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
-	if number(r.URL.Query().Get("page_size")) < 25 {
+	if volumestest.Number(r.URL.Query().Get("page_size")) < 25 {
 		f.T.Errorf("asked for %s", r.URL)
 	}
 	found := f.W.List(nil)
-	page, pages := max(number(r.URL.Query().Get("page")), 1), 1
+	page, pages := max(volumestest.Number(r.URL.Query().Get("page")), 1), 1
 	if f.W.Page > 0 {
 		pages = max((len(found)+f.W.Page-1)/f.W.Page, 1)
 	}
@@ -124,7 +106,7 @@ func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
 	for _, d := range list {
 		data = append(data, f.show(d))
 	}
-	send(w, object{"data": data, "page": page, "pages": pages, "results": len(found)})
+	volumestest.Send(w, object{"data": data, "page": page, "pages": pages, "results": len(found)})
 }
 
 func (f *Fake) volume(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +115,7 @@ func (f *Fake) volume(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "Not found")
 		return
 	}
-	send(w, f.show(d))
+	volumestest.Send(w, f.show(d))
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +138,7 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 	f.lock.Lock()
 	f.slow[id] = true
 	f.lock.Unlock()
-	send(w, v)
+	volumestest.Send(w, v)
 }
 
 func (f *Fake) machine(w http.ResponseWriter, r *http.Request) *volumestest.Machine {
@@ -169,7 +151,7 @@ func (f *Fake) machine(w http.ResponseWriter, r *http.Request) *volumestest.Mach
 
 func (f *Fake) linode(w http.ResponseWriter, r *http.Request) {
 	if m := f.machine(w, r); m != nil {
-		send(w, f.Instance)
+		volumestest.Send(w, f.Instance)
 	}
 }
 
@@ -178,13 +160,13 @@ func (f *Fake) addresses(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case m == nil:
 	case f.IPs != nil:
-		send(w, object{"ipv4": f.IPs})
+		volumestest.Send(w, object{"ipv4": f.IPs})
 	default:
 		private := []any{}
 		for _, a := range m.Addresses {
 			private = append(private, object{"address": a, "type": "ipv4", "public": false})
 		}
-		send(w, object{"ipv4": object{
+		volumestest.Send(w, object{"ipv4": object{
 			"public": []any{object{"address": "203.0.113.5"}}, "private": private, "vpc": []any{object{"address": "10.9.9.9"}},
 		}})
 	}

@@ -64,23 +64,17 @@ func (f *Fake) Handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		api.ServeHTTP(w, r)
 	})))
-	mux.HandleFunc("GET /openstack/latest/meta_data.json", func(w http.ResponseWriter, _ *http.Request) {
-		if !f.W.Metadata() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
-		m := object{"uuid": f.W.Self.ID, "name": f.W.Self.Name, "project_id": keystonetest.Project}
-		if !f.Zoneless {
-			m["availability_zone"] = "nova"
-		}
-		send(w, m)
-	})
+	mux.HandleFunc("GET /openstack/latest/meta_data.json", volumestest.Own(f.W, f.metadata))
 	return mux
 }
 
-// open returns the provider for a server, with credentials as kops writes them.
-
-func send(w http.ResponseWriter, answer any) { _ = json.NewEncoder(w).Encode(answer) }
+func (f *Fake) metadata(w http.ResponseWriter, _ *http.Request) {
+	m := object{"uuid": f.W.Self.ID, "name": f.W.Self.Name, "project_id": keystonetest.Project}
+	if !f.Zoneless {
+		m["availability_zone"] = "nova"
+	}
+	volumestest.Send(w, m)
+}
 
 func (f *Fake) show(d volumestest.Disk) object {
 	f.Lock.Lock()
@@ -116,7 +110,7 @@ func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
 			"rel": "next", "href": fmt.Sprintf("http://%s%s?marker=%d", r.Host, r.URL.Path, next),
 		}}
 	}
-	send(w, answer)
+	volumestest.Send(w, answer)
 }
 
 func (f *Fake) volume(w http.ResponseWriter, r *http.Request) {
@@ -125,14 +119,14 @@ func (f *Fake) volume(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	send(w, object{"volume": f.show(d)})
+	volumestest.Send(w, object{"volume": f.show(d)})
 }
 
 func (f *Fake) nova(w http.ResponseWriter, r *http.Request) {
 	m := f.W.Machine(r.PathValue("id"))
 	if m == nil {
 		w.WriteHeader(http.StatusNotFound)
-		send(w, object{"itemNotFound": object{"code": 404, "message": "Instance could not be found."}})
+		volumestest.Send(w, object{"itemNotFound": object{"code": 404, "message": "Instance could not be found."}})
 		return
 	}
 	networks := object{"zzz": []any{object{"addr": "192.168.0.9", "version": 4, "OS-EXT-IPS:type": "fixed"}}}
@@ -152,7 +146,7 @@ func (f *Fake) nova(w http.ResponseWriter, r *http.Request) {
 		}
 		server["os-extended-volumes:volumes_attached"] = attached
 	}
-	send(w, object{"server": server})
+	volumestest.Send(w, object{"server": server})
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -167,12 +161,12 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 	defer f.Lock.Unlock()
 	f.Attachments++
 	if f.Fails {
-		send(w, object{"volumeAttachment": object{"volumeId": id}})
+		volumestest.Send(w, object{"volumeAttachment": object{"volumeId": id}})
 		return
 	}
 	if status := f.Refuses[id]; status != 0 {
 		w.WriteHeader(status)
-		send(w, object{"refused": object{"code": status, "message": "The volume and the server are in different zones"}})
+		volumestest.Send(w, object{"refused": object{"code": status, "message": "The volume and the server are in different zones"}})
 		return
 	}
 	switch err := f.W.Attach(id, f.W.Self.ID, ""); {
@@ -180,11 +174,11 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 		volumestest.Break()
 	case err != nil:
 		w.WriteHeader(http.StatusBadRequest)
-		send(w, object{"badRequest": object{"code": 400, "message": "Invalid volume: status must be available"}})
+		volumestest.Send(w, object{"badRequest": object{"code": 400, "message": "Invalid volume: status must be available"}})
 		return
 	}
 	f.Slow[id] = 1
-	send(w, object{"volumeAttachment": object{"volumeId": id, "serverId": f.W.Self.ID, "device": "/dev/vdb"}})
+	volumestest.Send(w, object{"volumeAttachment": object{"volumeId": id, "serverId": f.W.Self.ID, "device": "/dev/vdb"}})
 }
 
 // Machine makes a server.

@@ -42,53 +42,27 @@ type object = map[string]any
 func (f *Fake) Handler() http.Handler {
 	f.slow = map[string]bool{}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /conf", func(w http.ResponseWriter, r *http.Request) {
-		if !f.W.Metadata() {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			return
-		}
+	mux.HandleFunc("GET /conf", volumestest.Own(f.W, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") != "json" {
 			f.T.Errorf("metadata %s", r.URL)
 		}
-		send(w, object{"id": f.W.Self.ID, "location": object{"zone_id": f.W.Self.Zone}})
-	})
-	for pattern, h := range map[string]http.HandlerFunc{
+		volumestest.Send(w, object{"id": f.W.Self.ID, "location": object{"zone_id": f.W.Self.Zone}})
+	}))
+	api := volumestest.API{
+		T: f.T, W: f.W, Header: "X-Auth-Token", Key: Secret,
+		Busy: func(w http.ResponseWriter) { refuse(w, http.StatusTooManyRequests, "too_many_requests") },
+	}
+	api.Serve(mux, map[string]http.HandlerFunc{
 		"GET /instance/v1/zones/{zone}/volumes":                     f.volumes,
 		"GET /instance/v1/zones/{zone}/volumes/{id}":                f.volume,
 		"POST /instance/v1/zones/{zone}/servers/{id}/attach-volume": f.attach,
 		"GET /ipam/v1/regions/fr-par/ips":                           f.addresses,
-	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("X-Auth-Token") != Secret {
-				f.T.Errorf("%s %s without the key", r.Method, r.URL)
-			}
-			if !f.W.Call() {
-				refuse(w, http.StatusTooManyRequests, "too_many_requests")
-				return
-			}
-			h(w, r)
-		})
-	}
-	mux.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) {
-		f.T.Errorf("a call that is not expected: %s %s", r.Method, r.URL)
 	})
 	return mux
 }
 
-func send(w http.ResponseWriter, answer any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer)
-}
-
 func refuse(w http.ResponseWriter, status int, kind string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(object{"type": kind, "message": kind})
-}
-
-func number(text string) int {
-	n, _ := strconv.Atoi(text)
-	return n
+	volumestest.Refuse(w, status, object{"type": kind, "message": kind})
 }
 
 func (f *Fake) show(d volumestest.Disk) object {
@@ -134,13 +108,13 @@ func (f *Fake) volumes(w http.ResponseWriter, r *http.Request) {
 		}
 		return d.Zone == r.PathValue("zone")
 	})
-	list, _ := volumestest.Cut(f.W, found, (number(q.Get("page"))-1)*f.W.Page)
+	list, _ := volumestest.Cut(f.W, found, (volumestest.Number(q.Get("page"))-1)*f.W.Page)
 	answer := []any{}
 	for _, d := range list {
 		answer = append(answer, f.show(d))
 	}
 	w.Header().Set("X-Total-Count", strconv.Itoa(len(found)))
-	send(w, object{"volumes": answer})
+	volumestest.Send(w, object{"volumes": answer})
 }
 
 func (f *Fake) volume(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +123,7 @@ func (f *Fake) volume(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "unknown_resource")
 		return
 	}
-	send(w, object{"volume": f.show(d)})
+	volumestest.Send(w, object{"volume": f.show(d)})
 }
 
 func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
@@ -171,7 +145,7 @@ func (f *Fake) attach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.slow[in.VolumeID] = true
-	send(w, object{"server": object{"id": f.W.Self.ID}})
+	volumestest.Send(w, object{"server": object{"id": f.W.Self.ID}})
 }
 
 func (f *Fake) addresses(w http.ResponseWriter, r *http.Request) {
@@ -188,9 +162,9 @@ func (f *Fake) addresses(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	// The API has less on a page than is asked for.
-	size := min(number(q.Get("page_size")), 1)
-	from := min((number(q.Get("page"))-1)*size, len(all))
-	send(w, object{"total_count": len(all), "ips": all[from:min(from+size, len(all))]})
+	size := min(volumestest.Number(q.Get("page_size")), 1)
+	from := min((volumestest.Number(q.Get("page"))-1)*size, len(all))
+	volumestest.Send(w, object{"total_count": len(all), "ips": all[from:min(from+size, len(all))]})
 }
 
 // Machine makes a machine.
