@@ -161,9 +161,9 @@ var reasonDocs = []ReasonDoc{
 		"Bring back a node that has the data. If all are lost, request a restore: etcd-manager-ctl " +
 			"--backup-store=STORE restore-backup NAME. If the remains are of no value, use an empty store."},
 	{NewCluster,
-		"No node has data, and none is asked for a new cluster. The daemons were started with --static-config or " +
-			"--volume-provider=external. Then an empty store does not prove that there never was a cluster: an empty disk " +
-			"may be all that is left of one.",
+		"No node has data, and no node has the file that asks for a new cluster. The daemons were started with " +
+			"--static-config or --volume-provider=external. Then an empty store does not prove that there never was a " +
+			"cluster: an empty disk may be all that is left of one.",
 		"Mount the disk that has the data. If there never was any, create the empty file please-create-new-cluster in " +
 			"the data directory of one node; it is removed when the cluster is bootstrapped."},
 	{Bootstrap,

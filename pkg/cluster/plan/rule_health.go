@@ -144,7 +144,7 @@ func (l *view) waitsForUnstarted() bool {
 	}
 	l.hold(NeverStarted, "%d of %d voters are healthy, a majority is %d, and these were added by somebody else and "+
 		"have never started: %s. Start an etcd there, "+
-		"with --initial-cluster-state=existing and that peer URL; without a majority etcd removes nobody", l.healthy,
+		"with --initial-cluster-state=existing and that peer URL; without a majority etcd removes no member", l.healthy,
 		len(l.voters), cluster.Quorum(len(l.voters)), strings.Join(missing, ", "))
 	return true
 }
