@@ -35,8 +35,8 @@ func sick(m cluster.Member) cluster.Member {
 	return m
 }
 
-// reports has this machine's etcd report a downgrade, of the cluster version, and of the
-// version of its data.
+// reports has this machine's etcd report a downgrade, the cluster version, and the version of
+// its data.
 func reports(downgrade, cluster, storage string) func(*machine.Observation) {
 	return func(o *machine.Observation) {
 		o.Local = report("3.6.16", downgrade, cluster, storage)

@@ -119,8 +119,8 @@ func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster
 
 // voters returns the voters of which a majority counts, by name, and whether this
 // node's member is one: those that the member reports, and those it reported
-// before. Until it has read its log to the end, etcd 3.5 knows some only, and of
-// few a minority may be a majority. One that has left is in the way until the
+// before. Until it has read its log to the end, etcd 3.5 knows some only, and a
+// minority may be a majority of few. One that has left is in the way until the
 // node has checked its member again.
 func (l *Local) voters(s nodestate.State, reported []cluster.Member) (
 	voters []cluster.InitialMember, counts bool, err error) {

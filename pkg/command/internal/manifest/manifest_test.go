@@ -114,7 +114,7 @@ func TestAllFilesAreMadeByTheCommand(t *testing.T) {
 	}
 }
 
-// A Prometheus is given metrics that it reaches, and of no others.
+// A Prometheus is given metrics that it reaches, and no others.
 func TestWhereAPrometheusFindsMetrics(t *testing.T) {
 	const (
 		daemon = "etcd-manager --image=i -- --cluster-name=main --backup-store=s3://b/p"
