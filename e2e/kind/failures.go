@@ -64,6 +64,13 @@ func (f failure) withTheLeader() bool {
 		strings.Contains(answer.text, "raft proposal dropped"))
 }
 
+// withAMember reports whether the write was lost with the member that an API server had given it to:
+// etcd's client says at once that the connection broke, and does not repeat what may have taken place.
+func (f failure) withAMember() bool {
+	var answer *statusError
+	return f.ends != "" && errors.As(f.err, &answer) && strings.Contains(answer.text, "error reading from server: ")
+}
+
 // serving makes sure that the API servers served all the time: no write failed but for the given reasons.
 func serving(t *testing.T, failed []failure, but ...func(failure) bool) {
 	t.Helper()

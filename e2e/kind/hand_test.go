@@ -180,10 +180,13 @@ func TestByHandStaticPods(t *testing.T) {
 	d.scale(t, 1)
 }
 
-// machineIsReplaced deletes a machine with its disk, and makes another one of its name.
+// machineIsReplaced deletes a machine with its disk, and makes another one of its name. The API servers
+// that stay fail no write, but those that the machine's member had: from them, or as the leader.
 func (s *byHand) machineIsReplaced(t *testing.T, w *Writer) {
 	lost := s.machines[2]
-	w.during(t, "a machine is replaced", func() {
+	staying := started(t, s.others(lost))
+	w.ends(lost)
+	failed := w.during(t, "a machine is replaced", func() {
 		lost.replace(t)
 		s.etcdadm(t, s.machines[0], "remove "+string(lost))
 		if err := w.api.do(t.Context(), "DELETE", "/api/v1/nodes/"+string(lost), nil, nil); err != nil {
@@ -195,6 +198,9 @@ func (s *byHand) machineIsReplaced(t *testing.T, w *Writer) {
 		lost.join(t, s.machines[0])
 		s.healthy(t)
 	})
+	w.ends("")
+	serving(t, failed, failure.cutOff, failure.withTheLeader, failure.withAMember)
+	stayed(t, staying)
 	w.check(t, 0, 0)
 }
 
