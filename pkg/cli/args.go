@@ -3,7 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -110,6 +112,24 @@ func nearestCommand(word string, commands []*cobra.Command) string {
 		}
 	}
 	return ""
+}
+
+// argumentCount is how cobra says that there are too few or too many arguments.
+var argumentCount = regexp.MustCompile(`^(?:accepts|requires) .*\b(\d+) arg\(s\), (?:only )?received (\d+)$`)
+
+// argumentText says in words what is wrong with the number of arguments, and which form the
+// command has.
+func argumentText(cmd *cobra.Command, text string) string {
+	m := argumentCount.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	form := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	want, wantErr := strconv.Atoi(m[1])
+	if got, err := strconv.Atoi(m[2]); err == nil && wantErr == nil && got < want {
+		return "an argument is missing: the command is " + form
+	}
+	return "there are too many arguments: the command is " + form
 }
 
 // flagError makes usage errors of what is wrong with flags.

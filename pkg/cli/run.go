@@ -49,7 +49,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 	case ctx.Err() != nil:
 		err = &interruptedError{err}
 	case !began && !errors.As(err, &usage):
-		err = &UsageError{Text: firstLine(err.Error()), Next: cmd.CommandPath() + " --help"}
+		err = &UsageError{Text: argumentText(cmd, firstLine(err.Error())), Next: cmd.CommandPath() + " --help"}
 	}
 	code := Classify(err)
 	report(root.ErrOrStderr(), err, code, wantsJSON(cmd, args))

@@ -3,6 +3,7 @@
 package certificates
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ asks the other members whether they are ready. Names and addresses that no flag 
 existing certificates. client and person issue certificates to those who call etcd and the daemons, on a machine
 of the cluster.`
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.AddCommand(checkCommand(out), renewCommand(out), csrCommand(out), rotateCommand(out), clientCommand(out, find),
+	cmd.AddCommand(checkCommand(out, find), renewCommand(out, find), csrCommand(out), rotateCommand(out), clientCommand(out, find),
 		personCommand(out, find))
 	return cmd
 }
@@ -59,7 +60,7 @@ func dirFlag(dir string) string {
 	return " --certs-dir=" + dir
 }
 
-func checkCommand(out *cli.Output) *cobra.Command {
+func checkCommand(out *cli.Output, find finder) *cobra.Command {
 	var within days
 	cmd := &cobra.Command{
 		Use: "check-expiration", Short: "print when the certificates of this machine expire",
@@ -77,7 +78,7 @@ With --within=30d it serves as a check for a timer or a monitoring system.`,
 		}
 		all, err := certs.Expiries(cfg.Paths.Certificates, time.Now())
 		if err != nil {
-			return err
+			return cmp.Or(ofDaemon(err, flags, find), err)
 		}
 		if err := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateExpiration", listing(all)), func(w io.Writer) error {
 			return printExpiries(w, all)
@@ -87,6 +88,20 @@ With --within=30d it serves as a check for a timer or a monitoring system.`,
 		return tooLate(all, time.Duration(within), cfg.Paths.Certificates)
 	}
 	return cmd
+}
+
+// ofDaemon adds to why there are no certificates of a member by hand that a daemon has the member
+// of this machine. It is nil where none has, and where a flag names another place for them.
+func ofDaemon(err error, flags *machineflags.Flags, find finder) error {
+	found, findErr := find()
+	if flags.Named() || findErr != nil || len(found) == 0 {
+		return nil
+	}
+	d := found[0]
+	return cli.WithHint(
+		fmt.Errorf("%w: the member of this machine is a daemon's (%s, cluster %s), which renews its certificates itself", err,
+			d.Where(), cli.Plain(d.ClusterName())),
+		"certificates of members by hand are in --certs-dir; for one of this cluster: etcdadm certs client NAME")
 }
 
 // An expirations is what check-expiration prints for programs, in the two lists

@@ -191,7 +191,11 @@ func TestClientFailures(t *testing.T) {
 		code     int
 		err, tip string
 	}{
-		{"certs client", nil, 2, "accepts 1 arg", ""},
+		{"certs client", nil, 2, "an argument is missing: the command is etcdadm certs client NAME", "certs client --help"},
+		{"certs client a b", nil, 2, "there are too many arguments: the command is etcdadm certs client NAME", ""},
+		{"certs renew all", two[:1], 1, "which renews its certificates itself", "etcdadm certs client NAME"},
+		{"certs check-expiration", two[:1], 1, "the member of this machine is a daemon's (", "etcdadm certs client NAME"},
+		{"certs renew all --certs-dir=" + empty, two[:1], 1, "there is no CA in " + empty, "copy ca.crt and ca.key"},
 		{"certs client a/b --pki-dir=" + dir, nil, 2, "the name of a client is that of its files", ""},
 		{"certs client a --lifetime=0s --pki-dir=" + dir, nil, 2, "must be positive", ""},
 		{"certs client etcd-clients-ca --pki-dir=" + dir + " --out-dir=" + dir, nil, 2, "the directory of the authorities",

@@ -20,7 +20,7 @@ import (
 // allPairs is the argument that stands for all pairs.
 const allPairs = "all"
 
-func renewCommand(out *cli.Output) *cobra.Command {
+func renewCommand(out *cli.Output, find finder) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "renew all|NAME...", Short: "issue new certificates for this machine",
 		Long: "renew issues new certificates for the existing keys: " + strings.Join(certs.MachinePairs(), ", ") + `.
@@ -53,6 +53,11 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 		}
 		if args[0] == allPairs {
 			args = nil
+		}
+		if _, err := certs.Expiries(cfg.Paths.Certificates, time.Now()); err != nil {
+			if err := ofDaemon(err, flags, find); err != nil {
+				return err
+			}
 		}
 		if !cmd.Flags().Changed("within") {
 			_, err := renew(cmd, out, cfg, args, force)

@@ -341,8 +341,8 @@ func TestWrongCommandLines(t *testing.T) {
 		"snapshot":                            "needs a command: restore, save, status",
 		"alarm lst":                           "did you mean etcdadm alarm list?",
 		"defrag a":                            "unknown command",
-		"move-leader a b":                     "accepts at most 1 arg",
-		"snapshot save":                       "accepts 1 arg",
+		"move-leader a b":                     "there are too many arguments: the command is etcdadm move-leader ",
+		"snapshot save":                       "an argument is missing: the command is etcdadm snapshot save ",
 		"snapshot restore x --mark-compacted": "",
 	} {
 		if r := run(t, strings.Fields(args)...); r.code != 2 || !strings.Contains(r.stderr, want) {
