@@ -3,7 +3,6 @@
 package certificates
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -32,8 +31,8 @@ asks the other members whether they are ready. Names and addresses that no flag 
 existing certificates. client and person issue certificates to those who call etcd and the daemons, on a machine
 of the cluster.`
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.AddCommand(checkCommand(out, find), renewCommand(out, find), csrCommand(out), rotateCommand(out), clientCommand(out, find),
-		personCommand(out, find))
+	cmd.AddCommand(checkCommand(out, find), renewCommand(out, find), csrCommand(out), rotateCommand(out),
+		clientCommand(out, find), personCommand(out, find))
 	return cmd
 }
 
@@ -76,9 +75,12 @@ With --within=30d it serves as a check for a timer or a monitoring system.`,
 		if err != nil {
 			return err
 		}
+		if err := ofDaemon(cfg.Paths.Certificates, flags, find); err != nil {
+			return err
+		}
 		all, err := certs.Expiries(cfg.Paths.Certificates, time.Now())
 		if err != nil {
-			return cmp.Or(ofDaemon(err, flags, find), err)
+			return err
 		}
 		if err := out.Print(cmd.OutOrStdout(), cli.Versioned("CertificateExpiration", listing(all)), func(w io.Writer) error {
 			return printExpiries(w, all)
@@ -90,11 +92,16 @@ With --within=30d it serves as a check for a timer or a monitoring system.`,
 	return cmd
 }
 
-// ofDaemon adds to why there are no certificates of a member by hand that a daemon has the member
-// of this machine. It is nil where none has, and where a flag names another place for them.
-func ofDaemon(err error, flags *machineflags.Flags, find finder) error {
+// ofDaemon is why there are no certificates of a member by hand in dir where a daemon has the
+// member of this machine. It is nil where there are any, where no daemon has it, and where a flag
+// names another place for them.
+func ofDaemon(dir string, flags *machineflags.Flags, find finder) error {
+	_, err := certs.Expiries(dir, time.Now())
+	if err == nil || flags.Named() {
+		return nil
+	}
 	found, findErr := find()
-	if flags.Named() || findErr != nil || len(found) == 0 {
+	if findErr != nil || len(found) == 0 {
 		return nil
 	}
 	d := found[0]

@@ -54,10 +54,8 @@ With --within=60d only those are renewed that have expired or expire within 60 d
 		if args[0] == allPairs {
 			args = nil
 		}
-		if _, err := certs.Expiries(cfg.Paths.Certificates, time.Now()); err != nil {
-			if err := ofDaemon(err, flags, find); err != nil {
-				return err
-			}
+		if err := ofDaemon(cfg.Paths.Certificates, flags, find); err != nil {
+			return err
 		}
 		if !cmd.Flags().Changed("within") {
 			_, err := renew(cmd, out, cfg, args, force)
