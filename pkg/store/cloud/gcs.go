@@ -7,18 +7,24 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 
-	"cloud.google.com/go/storage"
-	"gocloud.dev/blob/gcsblob"
-	"gocloud.dev/gcp"
+	"gocloud.dev/blob"
+	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
+	"google.golang.org/api/storage/v1"
 
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-const optUniverse = "universe_domain"
+const (
+	optUniverse = "universe_domain"
+	// gcsEmulator is the variable of the environment that names an emulator.
+	gcsEmulator = "STORAGE_EMULATOR_HOST"
+	gcsScope    = "https://www.googleapis.com/auth/cloud-platform"
+)
 
 // A gcsConfig is what a location says of a bucket.
 type gcsConfig struct {
@@ -40,53 +46,65 @@ func openGCS(u *url.URL) (store.Dial, error) {
 	if c.anonymous, err = o.yes(optAnonymous); err != nil {
 		return nil, err
 	}
-	// As the client library does it.
-	c.anonymous = c.anonymous || os.Getenv("STORAGE_EMULATOR_HOST") != ""
+	// As Google's client library does it.
+	c.anonymous = c.anonymous || os.Getenv(gcsEmulator) != ""
 	return c.dial, nil
 }
 
-// dial opens the bucket. It does not use gocloud.dev's opener, which prints to
-// standard output when it finds no credentials, and goes on without (v0.47.0).
+// dial opens the bucket. It makes no request, except for credentials.
 func (c *gcsConfig) dial(ctx context.Context) (*store.Bucket, error) {
 	// Sources of credentials keep the context.
 	ctx = context.WithoutCancel(ctx)
-	transport, set := gcp.DefaultTransport(), []option.ClientOption(nil)
-	web := gcp.NewAnonymousHTTPClient(transport)
+	client, set := &http.Client{}, []option.ClientOption(nil)
 	if !c.anonymous {
-		found, err := gcp.DefaultCredentialsWithParams(ctx, google.CredentialsParams{UniverseDomain: c.universe})
+		found, err := google.FindDefaultCredentialsWithParams(ctx, google.CredentialsParams{
+			Scopes: []string{gcsScope}, UniverseDomain: c.universe,
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", store.ErrDenied, err)
 		}
-		if web, err = gcp.NewHTTPClient(transport, gcp.CredentialsTokenSource(found)); err != nil {
-			return nil, err
-		}
-		if c.universe != "" {
-			set = append(set, option.WithUniverseDomain(c.universe))
-		}
+		client.Transport = &oauth2.Transport{Source: found.TokenSource}
 	}
-	client, err := storage.NewClient(ctx, append(set, option.WithHTTPClient(&web.Client))...)
+	if c.universe != "" {
+		set = append(set, option.WithUniverseDomain(c.universe))
+	}
+	if host := os.Getenv(gcsEmulator); host != "" {
+		if !strings.Contains(host, "://") {
+			host = "http://" + host
+		}
+		set = append(set, option.WithEndpoint(strings.TrimSuffix(host, "/")+"/storage/v1/"))
+	}
+	api, err := storage.NewService(ctx, append(set, option.WithHTTPClient(client))...)
 	if err != nil {
 		return nil, err
 	}
-	// All that we do may be repeated: whole objects are written, and the store
-	// knows its own after a conditional write.
-	client.SetRetry(storage.WithPolicy(storage.RetryAlways))
-	blobs, err := gcsblob.OpenBucket(ctx, nil, c.bucket, &gcsblob.Options{Client: client})
+	at, err := url.Parse(api.BasePath)
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		return nil, err
 	}
-	return &store.Bucket{Blobs: blobs, Dir: c.dir, Explain: c.explain}, nil
+	g := &gcs{client: client, api: api.Objects, bucket: c.bucket, content: at.ResolveReference(&url.URL{Path: "/"})}
+	return &store.Bucket{Blobs: blob.NewBucket(g), Dir: c.dir, Write: g.write, Explain: g.explain}, nil
 }
 
-// explain gives errors of GCS their kind. For gocloud.dev a denied request is
-// one for what is not there, and would make a store look empty.
-func (c *gcsConfig) explain(err error) error {
+// gcsStatus returns the status of an answer, 0 where there was none.
+func gcsStatus(err error) int {
 	var answer *googleapi.Error
-	switch {
-	case errors.Is(err, storage.ErrBucketNotExist):
-		return fmt.Errorf("%w: there is no bucket %s: %w", store.ErrUnreachable, c.bucket, err)
-	case errors.As(err, &answer) && (answer.Code == http.StatusUnauthorized || answer.Code == http.StatusForbidden):
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return 0
+}
+
+// explain gives errors of GCS their kind. A denied request can be one for what is not
+// there, which would make a store look empty.
+func (g *gcs) explain(err error) error {
+	var answer *googleapi.Error
+	switch status := gcsStatus(err); {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	case status == http.StatusNotFound && errors.As(err, &answer) &&
+		strings.Contains(answer.Body, "bucket does not exist"):
+		return fmt.Errorf("%w: there is no bucket %s: %w", store.ErrUnreachable, g.bucket, err)
 	}
 	return nil
 }

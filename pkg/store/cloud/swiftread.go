@@ -314,7 +314,7 @@ func (s *swift) ErrorCode(err error) gcerrors.ErrorCode {
 }
 
 // errUnused is the error of what no store does.
-var errUnused = errors.New("the driver of Swift does not do this")
+var errUnused = errors.New("the driver does not do this")
 
 // As is a method of driver.Bucket.
 func (s *swift) As(any) bool { return false }
