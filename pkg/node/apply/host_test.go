@@ -36,8 +36,9 @@ var (
 )
 
 // bootstraps writes a log with one record of eight bytes: type 3, checksum 0, and as
-// data that the first index is committed.
-const bootstraps = `mkdir -p "$ETCD_DATA_DIR/member/wal" && printf '\010\000\000\000\000\000\000\000\010\003\020\000\032\002\030\001' >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`
+// data that the first index is committed. It runs mkdir once only: that outlives the
+// script when it is stopped at once, and would write while the test's directory is removed.
+const bootstraps = `{ [ -d "$ETCD_DATA_DIR/member/wal" ] || mkdir -p "$ETCD_DATA_DIR/member/wal"; } && printf '\010\000\000\000\000\000\000\000\010\003\020\000\032\002\030\001' >"$ETCD_DATA_DIR/member/wal/0.wal" && exec sleep 600`
 
 var scripts = map[etcdversion.Version]string{
 	writes: bootstraps,
