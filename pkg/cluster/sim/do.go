@@ -236,6 +236,7 @@ func (w *world) obey(n *node, o order) error {
 	case *plan.QuarantineSet:
 		return n.quarantine(true)
 	case *plan.QuarantineLift:
+		w.checkOpened(n)
 		return n.quarantine(false)
 	case *plan.BackupTake:
 		return w.backup(n, op)

@@ -41,6 +41,9 @@ func diskFaults(seed uint64, faults []Fault) []Fault {
 	return faults
 }
 
+// hungForever is the step up to which a disk hangs that does so forever.
+const hungForever = 1 << 30
+
 // hangs reports whether n's disk takes no writes.
 func (n *node) hangs() bool { return !n.hung.IsZero() }
 
@@ -65,13 +68,13 @@ func (w *world) injectDisk(n *node, f Fault) {
 		n.unseen = time.Duration(f.N%9) * time.Second
 	}
 	if f.Kind == DiskHung {
-		n.hungTo = 1 << 30
+		n.hungTo = hungForever
 	}
 }
 
 // healDisk ends what has lasted long enough.
 func (w *world) healDisk(n *node) {
-	if n.hungTo < 1<<30 && (w.quiet || w.step >= n.hungTo) {
+	if n.hungTo < hungForever && (w.quiet || w.step >= n.hungTo) {
 		n.hung, n.unseen = time.Time{}, 0
 	}
 	if w.quiet {

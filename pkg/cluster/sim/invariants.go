@@ -91,6 +91,20 @@ func (w *world) checkRemoval(by *node, g *group, m *member) {
 	}
 }
 
+// checkOpened is asked before clients are let in to the member on n: not to an incarnation
+// that has ended where another serves.
+func (w *world) checkOpened(n *node) {
+	if n.assigned == nil || !n.assigned.Quarantined {
+		return
+	}
+	own := w.group(n.assigned.Token)
+	for _, g := range w.groups {
+		if own != nil && own.ended && !g.ended && g.leader != 0 && w.opened(g) {
+			w.violate("two-clusters", "clients are let in to %s beside %s, which serves", own.token, g.token)
+		}
+	}
+}
+
 // checkMoved is asked before n's data goes.
 func (w *world) checkMoved(n *node) {
 	g := w.group(n.disk.token)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -60,7 +61,7 @@ func (w *world) justify(holds []plan.Hold) {
 // operatorHelps does what a hold asks a person to do, once. It reports whether
 // there was anything.
 func (w *world) operatorHelps(holds []plan.Hold) bool {
-	if w.helpWithVersions(holds) {
+	if w.helpWithVersions(holds) || w.turnOff(holds) {
 		return true
 	}
 	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool {
@@ -79,6 +80,23 @@ func (w *world) operatorHelps(holds []plan.Hold) bool {
 	w.store.requests = append(slices.Clone(w.store.requests), r)
 	w.logf("the operator recovers the lease voters without %v", r.Lost)
 	return true
+}
+
+// turnOff turns off the machines whose disks hang forever, where a hold asks for that: what
+// they have granted is forgotten only with them.
+func (w *world) turnOff(holds []plan.Hold) bool {
+	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool {
+		return h.Reason == plan.LeaseVotersLost && strings.Contains(h.Text, "turn it off if its disk is gone for good")
+	})
+	off := false
+	for _, n := range w.nodes {
+		if asks && n.up && n.hangs() && n.hungTo == hungForever {
+			n.shutdown()
+			n.gone, off = true, true
+			w.logf("the operator turns %s off", n.name)
+		}
+	}
+	return off
 }
 
 // latest returns the group that is, or would be, the cluster.

@@ -213,6 +213,7 @@ func (w *world) resurrect(token cluster.Token) {
 			newest, token)
 	}
 	if g != nil {
+		w.reviveGroup(g) // who has begun with what is forgotten may have gone just now
 		g.ended = false
 	}
 }

@@ -51,24 +51,29 @@ func (w *world) forget(before []cluster.Incarnation) {
 	}
 }
 
-// revive has what ran go on where the restore that was to replace it is forgotten: no node
-// has changed over to it, or a majority serves without those that have, and the restored
-// one has let no client in.
+// revive has what ran go on where the restore that was to replace it is forgotten.
 func (w *world) revive() {
 	for _, g := range w.groups {
-		if !g.forgotten || !g.ended || w.recorded(g.over) || w.remembered(g.over) {
-			continue
-		}
-		began := w.group(g.over)
-		if began != nil && (w.opened(began) || len(w.leaders(began)) > 0) ||
-			w.changedOver(g.over) && len(w.leaders(g)) == 0 {
-			continue
-		}
-		w.logf("%s goes on: the record of what was to replace it has gone", g.token)
-		g.ended, g.forgotten = false, false
-		if began != nil {
-			began.ended = true
-		}
+		w.reviveGroup(g)
+	}
+}
+
+// reviveGroup has g go on if the restore that was to replace it is forgotten: no node has
+// changed over to it, or a majority serves without those that have, and the restored one has
+// let no client in. That one has ended then.
+func (w *world) reviveGroup(g *group) {
+	if !g.forgotten || !g.ended || w.recorded(g.over) || w.remembered(g.over) {
+		return
+	}
+	began := w.group(g.over)
+	if began != nil && (w.opened(began) || len(w.leaders(began)) > 0) ||
+		w.changedOver(g.over) && len(w.leaders(g)) == 0 {
+		return
+	}
+	w.logf("%s goes on: the record of what was to replace it has gone", g.token)
+	g.ended, g.forgotten = false, false
+	if began != nil {
+		began.ended = true
 	}
 }
 

@@ -125,6 +125,8 @@ func TestRollBackRegressions(t *testing.T) {
 		24763430525483930: "a member that has lost its data does not go back to its promise",
 		6675750588872395:  "what was restored later gets no record over it",
 		30434270259781019: "a slow store lists a record while it goes back",
+		10964161553700480: "a restore that lets no client in does not end what serves, where the store has no record of either",
+		47883524812991491: "the operator turns off what cannot be declared lost",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -56,6 +56,8 @@ func TestWhichIncarnationIsThePresentOne(t *testing.T) {
 			three("t1").incarnations("t1", "t2").node("d", runs("t2", report(8, 8, 1, alone("d", 8)))), "t2"},
 		{"of two quorums without a record the lower token, so that all observers agree",
 			three("t2").node("d", runs("t1", report(8, 8, 1, alone("d", 8)))), "t1"},
+		{"or of these the one that lets clients in",
+			three("t2").node("d", runs("t1", report(8, 8, 1, alone("d", 8))), closed), "t2"},
 		{"a stale machine of an old incarnation cannot outvote the record", stale(newWorld().incarnations("t0", "t1")), "t1"},
 		{"nor the lease voters", stale(newWorld().node("a", assigned("t1"), keeps("t1", 4, 0, "a"))), "t1"},
 		{"alone it is all that is known", stale(newWorld()), "t0"},
@@ -71,6 +73,9 @@ func TestWhichIncarnationIsThePresentOne(t *testing.T) {
 		})
 	}
 }
+
+// closed keeps clients away from a node's member.
+func closed(a *cluster.Answer) { a.Node.Assigned.Quarantined = true }
 
 // alone makes the report one of a cluster of a single member.
 func alone(name cluster.NodeName, id cluster.MemberID) func(*cluster.Report) {

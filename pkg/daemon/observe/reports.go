@@ -64,7 +64,8 @@ func present(obs *cluster.Observation, reports []memberReport) cluster.Token {
 	case slices.Contains(quorate, recorded):
 		return recorded
 	case len(quorate) > 0:
-		return quorate[0]
+		// Of several without a record the one to which clients are let in has their writes.
+		return quorate[max(0, slices.IndexFunc(quorate, func(t cluster.Token) bool { return open(obs, t) }))]
 	case recorded != "":
 		return recorded
 	case obs.LeaseVoters.Token != "":
@@ -76,6 +77,13 @@ func present(obs *cluster.Observation, reports []memberReport) cluster.Token {
 		}
 	}
 	return ""
+}
+
+// open reports whether clients are let in to a member of an incarnation.
+func open(obs *cluster.Observation, token cluster.Token) bool {
+	return slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool {
+		return n.Reachable && n.Assigned != nil && n.Assigned.Token == token && !n.Assigned.Quarantined
+	})
 }
 
 // oneCluster returns the reports of an incarnation that are of one etcd cluster:
