@@ -81,6 +81,8 @@ func (l *view) join(n *cluster.Node) (Operation, verdict) {
 		return nil, goOn
 	case n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token:
 		return nil, goOn // ruleEvicted has said why that is still there
+	case l.holdPoisoned(n.Name, version):
+		return nil, goOn
 	}
 	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version,
 		Peers: l.initialMembers()}, goOn
@@ -335,6 +337,10 @@ func ruleGrow(l *view) (Operation, verdict) {
 		l.hold(NoSpare, "the cluster has %d of %d voters: %s", len(l.voters), l.spec.MemberCount, reasons(why))
 		return nil, goOn
 	}
+	slices.SortStableFunc(free, func(a, b *cluster.Node) int { return l.lastLeft(a).Compare(l.lastLeft(b)) })
+	if l.holdPoisoned(free[0].Name, l.joinVersion(free[0])) {
+		return nil, goOn
+	}
 	op, ok := l.covered("grow")
 	if !ok {
 		return op, goOn
@@ -342,7 +348,6 @@ func ruleGrow(l *view) (Operation, verdict) {
 	if l.takesNobody() {
 		return l.cancelDowngrade(), goOn
 	}
-	slices.SortStableFunc(free, func(a, b *cluster.Node) int { return l.lastLeft(a).Compare(l.lastLeft(b)) })
 	return &AddLearner{Node: free[0].Name, PeerURLs: free[0].URLs.Peer, ExpectVoters: len(l.voters)}, goOn
 }
 

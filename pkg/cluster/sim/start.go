@@ -130,7 +130,9 @@ func (w *world) firstData(n *node, op *plan.MemberStart) (disk, bool) {
 	}
 	d := disk{data: true, token: op.Token, id: m.id, members: g.members}
 	if leader := g.find(g.leader); leader != nil {
-		d.v2content = leader.host.disk.v2content // its snapshot has it
+		live := leader.host.disk.content
+		live.snapshot()
+		d.v2content = live.v2content // the snapshot that it sends has what is there now
 	}
 	if g.from != nil && g.from.storage.AtLeast(3, 6) {
 		d.storage = g.from.storage
