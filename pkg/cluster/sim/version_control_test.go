@@ -201,6 +201,7 @@ func TestVersionRegressions(t *testing.T) {
 		seeds []uint64
 	}{
 		{"a machine that is gone checks nothing", []uint64{79, 3296}},
+		{"a learner that the leader's keys of the v2 store would end is not added", []uint64{67262431611061779}},
 		{"a start for another version than the member runs is refused", []uint64{3054}},
 		{"what failed in a downgrade that was cancelled is tried again behind another", []uint64{3137, 3210}},
 		{"what failed on a member that leads by now is tried again behind a move", []uint64{1024, 1184, 4241}},
