@@ -81,8 +81,9 @@ func (l *view) join(n *cluster.Node) (Operation, verdict) {
 		return nil, goOn
 	case n.Disk.State == cluster.DiskData && n.Disk.Token != l.obs.Token:
 		return nil, goOn // ruleEvicted has said why that is still there
-	case l.holdPoisoned(n.Name, version):
-		return nil, goOn
+	}
+	if op, wait := l.beforeJoin(n.Name, version); wait {
+		return op, goOn
 	}
 	return &MemberStart{Node: n.Name, Token: l.obs.Token, Mode: StartJoin, Version: version,
 		Peers: l.initialMembers()}, goOn
@@ -338,8 +339,8 @@ func ruleGrow(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	slices.SortStableFunc(free, func(a, b *cluster.Node) int { return l.lastLeft(a).Compare(l.lastLeft(b)) })
-	if l.holdPoisoned(free[0].Name, l.joinVersion(free[0])) {
-		return nil, goOn
+	if op, wait := l.beforeJoin(free[0].Name, l.joinVersion(free[0])); wait {
+		return op, goOn
 	}
 	op, ok := l.covered("grow")
 	if !ok {
