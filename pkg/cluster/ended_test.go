@@ -2,8 +2,8 @@ package cluster
 
 import "testing"
 
-// TestEnded shows what ends an incarnation: the restore of a later one, of which
-// a record shows, and all records can be understood.
+// TestEnded shows what ends an incarnation: the restore of a later one, which a
+// record shows, where all records can be understood.
 func TestEnded(t *testing.T) {
 	restored := &Restored{Request: "r", Backup: "b", Revision: 1_000_000_900}
 	initialMembers := []InitialMember{{Name: "a"}, {Name: "b"}, {Name: "c"}}
