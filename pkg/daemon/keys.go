@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
@@ -53,13 +54,18 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 }
 
 // authorities are the key identifiers of the authorities of the daemons' certificates, none
-// where the files cannot be read now.
+// where the files cannot be read now. A CA that was renewed with its key may have another
+// identifier than the certificates that it has issued before have for it, which stay.
 func (k *keys) authorities() []string {
 	ca, err := certs.LoadCA(k.c.PKIDir, certs.ManagerCA, k.now())
 	if err != nil {
 		return nil
 	}
-	return ca.KeyIDs()
+	ids := ca.KeyIDs()
+	if own := hex.EncodeToString(k.server.Leaf().Cert.AuthorityKeyId); own != "" && !slices.Contains(ids, own) {
+		ids = append(ids, own)
+	}
+	return ids
 }
 
 // openEtcd issues the certificate with which this daemon calls etcd. Without TLS of its own,

@@ -2,12 +2,16 @@ package daemon
 
 import (
 	"context"
+	"crypto"
+	"crypto/rand"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,4 +192,42 @@ func TestCertificatesAreRenewedWhileTheDaemonRuns(t *testing.T) {
 	if n := strings.Count(out.String(), "certificates cannot be renewed"); n > 2 {
 		t.Errorf("it says %d times that it cannot renew", n)
 	}
+}
+
+func TestAuthoritiesAreThoseOfTheFilesAndOfTheCertificate(t *testing.T) {
+	t.Parallel()
+	c := config()
+	c.EtcdInsecure, c.PKIDir = true, newPKI(t, certs.ManagerCA)
+	k, err := newKeys(c, "a", time.Now)
+	must(t, err)
+	of := hex.EncodeToString(k.server.Leaf().Cert.AuthorityKeyId)
+	if got := k.authorities(); of == "" || !slices.Equal(got, []string{of}) {
+		t.Errorf("%v, want %s alone", got, of)
+	}
+	// The CA's certificate is renewed with its key, by something that names that key otherwise.
+	renewed := readCert(t, filepath.Join(c.PKIDir, certs.ManagerCA+".crt"))
+	key := readKey(t, filepath.Join(c.PKIDir, certs.ManagerCA+".key"))
+	renewed.SubjectKeyId, renewed.AuthorityKeyId = []byte{1}, nil
+	der, err := x509.CreateCertificate(rand.Reader, renewed, renewed, key.Public(), key)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(c.PKIDir, certs.ManagerCA+".crt"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
+	if got, want := k.authorities(), []string{"01", of}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	must(t, os.Remove(filepath.Join(c.PKIDir, certs.ManagerCA+".key")))
+	if got := k.authorities(); got != nil {
+		t.Errorf("%v, want none while the files cannot be read", got)
+	}
+}
+
+// readKey reads the key of a file.
+func readKey(t *testing.T, path string) crypto.Signer {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	block, _ := pem.Decode(b)
+	key, err := x509.ParseECPrivateKey(block.Bytes)
+	must(t, err)
+	return key
 }

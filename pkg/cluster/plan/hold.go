@@ -211,8 +211,8 @@ var reasonDocs = []ReasonDoc{
 		"A member's data has something that the next minor version of etcd does not tolerate: keys of the v2 store, " +
 			"or members that only the database knows. docs/versions.md explains each.",
 		"The text says what to do. The node checks again within half a minute; etcdadm upgrade check checks at once. To " +
-			"continue despite the hazard: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION " +
-			"--accept-version-risk=REASON configure-cluster."},
+			"continue a change of version despite the hazard: etcd-manager-ctl --backup-store=STORE --etcd-version=VERSION " +
+			"--accept-version-risk=REASON configure-cluster. A new member that could not run with the data waits all the same."},
 	{VersionSettings,
 		"A member has settings, from ETCD_* variables of its daemon, that the next etcd version, or one after it on the way, " +
 			"does not know under any name: it would run without them, or not start. Settings that only have another name, or became " +

@@ -251,6 +251,11 @@ func ruleReplace(l *view) (Operation, verdict) {
 		if m.ID == l.obs.Leader {
 			return l.moveLeader(m), goOn
 		}
+		if op, wait := l.beforeReplacement(m, free); op != nil {
+			return op, goOn
+		} else if wait {
+			continue
+		}
 		op, ok := l.covered("replace")
 		if !ok {
 			return op, goOn

@@ -31,3 +31,16 @@ func (l *view) beforeJoin(name cluster.NodeName, version etcdversion.Version) (o
 	}
 	return nil, false
 }
+
+// beforeReplacement is [view.beforeJoin] for the node that takes the place of a voter, where one
+// has to: the first free one, or its own.
+func (l *view) beforeReplacement(m cluster.Member, free []*cluster.Node) (op Operation, wait bool) {
+	next := l.nodeOf(m)
+	if len(free) > 0 {
+		next = free[0]
+	}
+	if next == nil || m.Name == l.unrecorded || neverStarted(m) {
+		return nil, false
+	}
+	return l.beforeJoin(next.Name, l.joinVersion(next))
+}
