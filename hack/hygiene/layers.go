@@ -279,11 +279,12 @@ func against(from, to string) string {
 	return ""
 }
 
-// forTests says whether a package is made for tests: one of the room of tests, or the fakes of a
-// package, which have its name and "test".
+// forTests says whether a package is made for tests: one of the room of tests, the simulator, or the
+// fakes of a package, which have its name and "test".
 func forTests(importPath string) bool {
 	dir := strings.TrimPrefix(importPath, Prefix)
-	return within(dir, "pkg/testing") || strings.HasPrefix(dir, "pkg/") && strings.HasSuffix(dir, "test")
+	return within(dir, "pkg/testing") || within(dir, "pkg/cluster/sim") ||
+		strings.HasPrefix(dir, "pkg/") && strings.HasSuffix(dir, "test")
 }
 
 func allowed(from, to string) bool {

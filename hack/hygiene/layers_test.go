@@ -57,6 +57,7 @@ func TestImportRules(t *testing.T) {
 		{"a program's name is not a prefix", "etcd-manager-ctl", Prefix + "etcd-manager/x", "do not import each other"},
 		{"tools may not use the product", "images/etcdbuild", Prefix + "pkg/cluster", "stands apart"},
 		{"the documentation uses the operations", "hack/docs", Prefix + "pkg/cluster/plan", ""},
+		{"no program uses the simulator", "pkg/daemon", Prefix + "pkg/cluster/sim", "made for tests"},
 		{"nobody uses what is not in the table", "pkg/node/apply", Prefix + "pkg/nonesuch", "not in the table"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -99,6 +99,41 @@ func names(t *testing.T, file string) []string {
 	return list
 }
 
+// declares returns what a package declares, with the fields of its types.
+func declares(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(treeRoot, dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		name, err := filepath.Rel(treeRoot, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, names(t, name)...)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if s, ok := n.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					for _, name := range f.Names {
+						list = append(list, name.Name)
+					}
+				}
+			}
+			return true
+		})
+	}
+	return list
+}
+
 var quoted = regexp.MustCompile("`([^`]+)`")
 
 // The table is how a reader finds the first things that one asks for.
@@ -168,6 +203,35 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 		if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == n }) {
 			t.Errorf("docs/design.md lists the room pkg/%s, which is not there", n)
 		}
+	}
+}
+
+// Names of Go that the pages about the code have are there: a package with what it declares, a
+// method or a field behind it, and the fields of an observation.
+func TestPagesNameWhatIsDeclared(t *testing.T) {
+	dirs := map[string]string{"obs": "pkg/cluster"}
+	for _, p := range packages(t) {
+		dirs[p.Name] = p.Path()
+	}
+	reference := regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?`")
+	found := 0
+	for _, name := range []string{"CONTRIBUTING.md", "docs/design.md"} {
+		for _, m := range reference.FindAllStringSubmatch(page(t, name), -1) {
+			found++
+			if dirs[m[1]] == "" {
+				t.Errorf("%s: there is no package %s", name, m[1])
+				continue
+			}
+			declared := declares(t, dirs[m[1]])
+			for _, n := range m[2:] {
+				if n != "" && !slices.Contains(declared, n) {
+					t.Errorf("%s: %s has no %s", name, dirs[m[1]], n)
+				}
+			}
+		}
+	}
+	if found < 8 {
+		t.Errorf("the pages have %d names", found)
 	}
 }
 
