@@ -15,7 +15,8 @@ const AlarmCorrupt = "CORRUPT"
 //
 // Fit is a member that sees a leader in the newest term, serves reads through the
 // quorum, is no learner, has not raised the alarm for corrupt data, and is not
-// behind.
+// behind. The daemons compare several observations: they take backups of voters
+// whose [Condition] serves, which is judged by the same facts, and that are not behind.
 func (r Report) Unfit(among []Report) string {
 	var term, applied uint64
 	for _, o := range among {
