@@ -220,6 +220,14 @@ func Sentence(short string) string {
 	return strings.ToUpper(short[:1]) + strings.TrimSuffix(short[1:], ".") + "."
 }
 
+// shortOf returns what the list of commands has about c. That of cobra's own command is in another form than ours.
+func shortOf(c *cobra.Command) string {
+	if c.Name() == "completion" {
+		return "print what completes command lines in a shell"
+	}
+	return c.Short
+}
+
 // printCommands lists the commands below cmd, by group.
 func printCommands(w io.Writer, cmd *cobra.Command) {
 	if !cmd.HasAvailableSubCommands() {
@@ -229,7 +237,7 @@ func printCommands(w io.Writer, cmd *cobra.Command) {
 		var lines []string
 		for _, c := range cmd.Commands() {
 			if c.GroupID == group && (c.IsAvailableCommand() || c.Name() == "help") {
-				lines = append(lines, fmt.Sprintf("  %-*s  %s\n", c.NamePadding(), c.Name(), c.Short))
+				lines = append(lines, fmt.Sprintf("  %-*s  %s\n", c.NamePadding(), c.Name(), shortOf(c)))
 			}
 		}
 		if len(lines) > 0 {

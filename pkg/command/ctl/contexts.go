@@ -146,7 +146,7 @@ func (t *tool) currentContext() *cobra.Command {
 
 func (t *tool) useContext() *cobra.Command {
 	return &cobra.Command{
-		Use: "use-context NAME", Short: "have commands use a context from now on", Args: cobra.ExactArgs(1),
+		Use: "use-context NAME", Short: "choose the context that commands use from now on", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: oneContext,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := contexts.Edit(func(f *contexts.File) error {

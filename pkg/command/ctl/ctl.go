@@ -104,7 +104,6 @@ Exit codes:
 	root.AddCommand(t.queueCommands()...)
 	root.AddCommand(t.backupCommands()...)
 	root.AddCommand(t.contextCommands())
-	root.SetCompletionCommandGroupID("show")
 	root.AddCommand(cli.VersionCommand(t.out))
 	return root
 }

@@ -28,7 +28,8 @@ var groups = map[string]string{
 	"backup":       "take, verify, try and delete backups",
 }
 
-// steps is what the help of each group says, and byHand what a person uses instead.
+// steps is what the help of each group says, and byHand what a person uses instead: it is in the help
+// of the group and of each of its operations.
 const steps = `These are single steps of a plan for a cluster that etcd-manager runs. "etcdadm plan" prints them.`
 
 var byHand = map[string]string{
@@ -45,6 +46,17 @@ To delete a request use "etcd-manager-ctl delete-command".`,
 	"spec": `
 
 To write a spec use "etcd-manager-ctl configure-cluster".`,
+	"member": `
+
+For an etcd that is run by hand use "etcdadm join", "reset", "remove" and "move-leader". The daemons replace a member
+by themselves, when its machine is gone.`,
+	"downgrade": `
+
+To change the etcd version use "etcd-manager-ctl configure-cluster --etcd-version=VERSION". "etcdadm upgrade plan"
+shows the steps.`,
+	"lease-voters": `
+
+To recover lost lease voters use "etcd-manager-ctl recover-lease-voters", which also works without a coordinator.`,
 }
 
 // addOperations adds a command for each operation, below a group for the
@@ -72,6 +84,8 @@ func (t *tool) operation(name string, k plan.Kind) *cobra.Command {
 	if k.Destructive {
 		long = "Destructive: it stops, removes or deletes something.\n\n" + long
 	}
+	first, _, _ := strings.Cut(k.Path, " ")
+	long += byHand[first]
 	cmd := &cobra.Command{
 		Use: name, Short: k.Short, Long: long, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

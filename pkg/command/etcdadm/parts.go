@@ -31,8 +31,8 @@ func Parts() []*cobra.Command {
 			handovers.New(program), migrations.New(), term.New(),
 		),
 		group("etcd", client.New()...),
-		group("auto", auto.New(daemon.Run)...),
-		group("show", docs.New(), manifest.New()),
+		group("auto", append(auto.New(daemon.Run), manifest.New())...),
+		group("", docs.New()),
 	)
 }
 

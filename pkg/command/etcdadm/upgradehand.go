@@ -36,7 +36,7 @@ func (t *tool) byHand(cmd *cobra.Command, here *machines.UpgradePlan) (*machines
 // upgradeByHand prints the plan for the machines of a cluster without daemons.
 func (t *tool) upgradeByHand(cmd *cobra.Command, look *machines.UpgradeLook, version string) error {
 	if version == "" {
-		return &cli.UsageError{Text: "which version the members are to run is not said", Next: "--to=3.6.16"}
+		return &cli.UsageError{Text: "the version that the members are to run is missing", Next: "--to=3.6.16"}
 	}
 	to, err := etcdversion.Parse(version)
 	if err != nil {

@@ -57,7 +57,7 @@ own: "etcdadm etcdctl" runs it.`,
 	f.homeFlags = addHome(cmd, find)
 	fs := cmd.Flags()
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
-	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, such as 720h or 30d")
+	fs.Var(&f.lifetime, "lifetime", "`time` for which the certificate is valid, such as 720h or 30d")
 	fs.StringSliceVar(&f.endpoints, "endpoints", nil, "client `URLs` of etcd (default: those of all members)")
 	fs.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long to wait for the member list")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

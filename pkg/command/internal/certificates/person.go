@@ -57,7 +57,7 @@ On a machine where a daemon runs the authorities are those of that daemon.`,
 	fs.StringVar(&f.pkiDir, "pki-dir", "", "`directory` with the daemons' certificate authorities and their keys "+
 		"(default: that of the daemon on this machine, or "+managerPKI+")")
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
-	fs.Var(&f.lifetime, "lifetime", "how `long` the certificate is valid, such as 720h or 30d")
+	fs.Var(&f.lifetime, "lifetime", "`time` for which the certificate is valid, such as 720h or 30d")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd runs without TLS: issue no certificate for it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.here(cmd, find); err != nil {

@@ -36,7 +36,7 @@ var backupFlags = map[string][]string{
 	"program": backupKinds[2:],
 }
 
-const backupLong = `etcd-backup prints what has a machine run etcd-backup beside its etcd. The flags of
+const backupLong = `etcd-backup prints a pod or a unit that runs etcd-backup beside an etcd. The flags of
 etcd-backup come after "--"; they are checked, and decide what the manifest gives to
 it: the directories with its keys, its store where that is a directory, its probe.
 
@@ -59,7 +59,7 @@ func newBackup() *cobra.Command {
 	var o backupOptions
 	as := cli.Choice(backupKinds, backupKinds[0])
 	cmd := &cobra.Command{
-		Use: "etcd-backup [flags] -- FLAGS-OF-ETCD-BACKUP", Short: "print what has a machine run etcd-backup",
+		Use: "etcd-backup [flags] -- FLAGS-OF-ETCD-BACKUP", Short: "print a pod or a unit that runs etcd-backup",
 		Long: backupLong, Example: backupExample, DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := unused(cmd.Flags(), as.String()); err != nil {

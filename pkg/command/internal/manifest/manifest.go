@@ -17,7 +17,7 @@ import (
 
 // New returns the command render with its own commands.
 func New() *cobra.Command {
-	cmd := cli.Group("render", "print what has a machine run a daemon")
+	cmd := cli.Group("render", "print a static pod or systemd unit that runs a daemon")
 	cmd.AddCommand(newManager(), newBackup())
 	return cmd
 }
@@ -31,7 +31,7 @@ type options struct {
 // kinds are the values of --as.
 var kinds = []string{"static-pod", "kops-pod", "systemd-unit"}
 
-const managerLong = `etcd-manager prints what has a machine run etcd-manager. The flags of etcd-manager
+const managerLong = `etcd-manager prints a pod or a unit that runs etcd-manager. The flags of etcd-manager
 come after "--"; they are checked, and decide what the manifest gives to the daemon:
 its directories, its store where that is a directory, its probe.
 
@@ -50,7 +50,7 @@ func newManager() *cobra.Command {
 	var o options
 	as := cli.Choice(kinds, kinds[0])
 	cmd := &cobra.Command{
-		Use: "etcd-manager [flags] -- FLAGS-OF-ETCD-MANAGER", Short: "print what has a machine run etcd-manager",
+		Use: "etcd-manager [flags] -- FLAGS-OF-ETCD-MANAGER", Short: "print a pod or a unit that runs etcd-manager",
 		Long: managerLong, Example: managerExample, DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := parse(args)
