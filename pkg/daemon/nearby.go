@@ -26,12 +26,12 @@ func (c Config) checkNearby() error {
 	}
 	switch {
 	case c.Insecure && scan:
-		return errors.New("--discovery-scan needs TLS between daemons: with --insecure nobody proves to be one; use --seeds")
+		return errors.New("--discovery-scan needs TLS between daemons: with --insecure none can prove that it is one; use --seeds")
 	case c.Insecure && c.Multicast:
-		return errors.New("--discovery-multicast needs TLS between daemons: with --insecure nobody proves to be one; " +
+		return errors.New("--discovery-multicast needs TLS between daemons: with --insecure none can prove that it is one; " +
 			"use --seeds")
 	case c.Multicast && net.ParseIP(c.Address).IsLoopback():
-		return fmt.Errorf("--discovery-multicast finds nobody at --address %s, which no other machine reaches", c.Address)
+		return fmt.Errorf("--discovery-multicast cannot work at --address %s, which no other machine reaches", c.Address)
 	}
 	return nil
 }

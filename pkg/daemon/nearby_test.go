@@ -37,7 +37,7 @@ func TestWhatIsWrongWithLookingNearby(t *testing.T) {
 		{"multicast without TLS", []func(*Config){multicast, func(c *Config) { c.Insecure = true }},
 			"--discovery-multicast needs TLS"},
 		{"nobody hears it", []func(*Config){multicast, func(c *Config) { c.Address = "127.0.0.1" }},
-			"--discovery-multicast finds nobody at --address 127.0.0.1"},
+			"--discovery-multicast cannot work at --address 127.0.0.1"},
 	} {
 		c := config()
 		for _, change := range tc.change {

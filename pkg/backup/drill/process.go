@@ -104,7 +104,7 @@ func (p *process) kill() error {
 
 // died is the error for a process that has ended by itself.
 func (p *process) died() error {
-	return fmt.Errorf("etcd ended (%s); it said: %s", p.cmd.ProcessState, p.said)
+	return fmt.Errorf("etcd ended (%s); its output: %s", p.cmd.ProcessState, p.said)
 }
 
 // peakMemory returns the most memory that the process has had so far, in
@@ -176,7 +176,7 @@ func (p *process) await(ctx context.Context, ask func(context.Context) error) er
 		case <-p.gone:
 			return p.died()
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w; the last answer: %w; it said: %s", errEnded, context.Cause(ctx), err, p.said)
+			return fmt.Errorf("%w: %w; the last answer: %w; its output: %s", errEnded, context.Cause(ctx), err, p.said)
 		case <-poll.C:
 		}
 	}

@@ -28,7 +28,7 @@ func ruleName(l *view) (Operation, verdict) {
 			l.hold(ClusterName, "the cluster of %s has the name %s, not %q", names(others[name]), name, l.obs.Cluster)
 			continue
 		}
-		l.hold(ClusterName, "this cluster's name is %s, not %q (--cluster-name=%s), says %s",
+		l.hold(ClusterName, "this cluster's name is %s, not %q (--cluster-name=%s): reported by %s",
 			name, l.obs.Cluster, name, names(others[name]))
 	}
 	return nil, verdict(len(order) > 0 && !answered)

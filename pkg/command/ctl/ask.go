@@ -131,7 +131,7 @@ func proved(s tls.ConnectionState, want cluster.NodeName, authorities []string) 
 	by := certs.Authority(s)
 	switch {
 	case err != nil:
-		return strangerError("what listens there is no etcd-manager")
+		return strangerError("what listens there is not an etcd-manager")
 	case name != want:
 		return strangerError("the etcd-manager of node " + string(name) + " listens there")
 	case by != "" && len(authorities) > 0 && !slices.Contains(authorities, by):
@@ -149,7 +149,7 @@ func hello(ctx context.Context, address string, want rpc.Identity) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return strangerError("what listens there is no etcd-manager")
+		return strangerError("what listens there is not an etcd-manager")
 	case got.Name != want.Name:
 		return strangerError("the etcd-manager of node " + string(got.Name) + " listens there")
 	case want.Cluster != "" && got.Cluster != want.Cluster:

@@ -103,9 +103,9 @@ func existing(cmd *cobra.Command, names, known []cluster.NodeName, current bool)
 				Next: "the nodes that are known are " + words(known),
 			}
 		case len(known) > 0:
-			warn(cmd, "--lost: the store knows of no node %s, but of %s", name, words(known))
+			warn(cmd, "--lost: the store has no record of node %s; it has those of %s", name, words(known))
 		default:
-			warn(cmd, "--lost: the store knows of no node %s", name)
+			warn(cmd, "--lost: the store has no record of node %s", name)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func (t *tool) decidePublished(cmd *cobra.Command) error {
 	if dry != nil && !dry.Changed {
 		return nil // a restore that is asked for in earnest is not planned here
 	}
-	why := "the context says published"
+	why := "the context has published: true"
 	t.publishedOnly = t.fromPublished
 	if text := os.Getenv(contexts.PublishedVariable); text != "" {
 		on, err := strconv.ParseBool(text)

@@ -148,7 +148,7 @@ func TestNodesOfAnotherProtocolAreIgnored(t *testing.T) {
 		}
 	}
 	eventually(t, func() string {
-		if !nodes[0].said("'z3': it is said to speak another protocol") {
+		if !nodes[0].said("'z3': it is announced with another protocol") {
 			return "a has not heard of z3"
 		}
 		return ""

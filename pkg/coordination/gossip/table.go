@@ -230,7 +230,7 @@ func (d *delegate) NotifyAlive(n *memberlist.Node) error {
 		return errors.New("its address cannot be reached")
 	}
 	if !speaks(n) {
-		return errors.New("it is said to speak another protocol")
+		return errors.New("it is announced with another protocol")
 	}
 	if !d.table.admits(cluster.NodeName(n.Name)) {
 		return errors.New("too many nodes have not identified themselves")

@@ -211,7 +211,7 @@ func (e *statusError) passing() bool {
 // Hint says what to check.
 func (e *statusError) Hint() string {
 	if e.code == http.StatusProxyAuthRequired {
-		return "the proxy wants a name and password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
+		return "the proxy needs a name and password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
 	}
 	return "check --release-url and the proxy settings: HTTPS_PROXY, NO_PROXY"
 }

@@ -222,9 +222,9 @@ func last(lines []string) string {
 	for _, mark := range []string{`"level":"fatal"`, `"level":"panic"`, "panic:", `"level":"error"`} {
 		for _, line := range slices.Backward(lines) {
 			if strings.Contains(line, mark) {
-				return "; it said: " + line
+				return "; from its log: " + line
 			}
 		}
 	}
-	return "; its last line: " + lines[len(lines)-1]
+	return "; from its log: " + lines[len(lines)-1]
 }

@@ -43,7 +43,7 @@ func (a *Access) here() (*local, error) {
 	}
 	if name := os.Getenv(contexts.Variable); name != "" {
 		return nil, &cli.UsageError{
-			Text: fmt.Sprintf("%s is %s, and this command, which asks etcd itself, knows no contexts", contexts.Variable, name),
+			Text: fmt.Sprintf("%s is %s, and this command, which asks etcd itself, takes no context", contexts.Variable, name),
 			Next: "name the etcd of that cluster with --endpoints; for that of this machine unset " + contexts.Variable,
 		}
 	}

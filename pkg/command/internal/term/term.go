@@ -36,8 +36,8 @@ func reset() *cobra.Command {
 	var to uint64
 	cmd := &cobra.Command{
 		Use: "reset", Short: "lower the highest term that this node has seen",
-		Long: `reset is for a node with a term on its disk that no candidate can exceed: the node votes for nobody and obeys
-nobody, and says so in its log and in etcdadm status. reset lowers the term; whatever else the node remembers
+		Long: `reset is for a node with a term on its disk that no candidate can exceed: the node grants no lease and obeys
+no order; its log and etcdadm status say so. reset lowers the term; whatever else the node remembers
 stays. It refuses if the node's term can be exceeded from --to: then it would only forget the node's promises.
 
 Reset one node at a time: stop etcd-manager there (its etcd stops with it), run this, start etcd-manager again,
