@@ -1,6 +1,7 @@
 package hygiene
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -259,9 +260,37 @@ func TestDecisionRecordsAreWhole(t *testing.T) {
 	}
 }
 
-// Links between pages lead somewhere.
+// anchors returns where links into a page may lead: its headings, as GitHub names them.
+func anchors(content string) map[string]bool {
+	fence := regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	title := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	address := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	other := regexp.MustCompile(`[^\pL\pN_ -]`)
+	known := map[string]bool{}
+	for _, m := range title.FindAllStringSubmatch(fence.ReplaceAllString(content, ""), -1) {
+		text := strings.ToLower(strings.TrimSpace(address.ReplaceAllString(m[1], "$1")))
+		name := strings.ReplaceAll(other.ReplaceAllString(text, ""), " ", "-")
+		again := name
+		for n := 1; known[again]; n++ {
+			again = fmt.Sprintf("%s-%d", name, n)
+		}
+		known[again] = true
+	}
+	return known
+}
+
+func TestAnchorsAreThoseOfHeadings(t *testing.T) {
+	got := anchors("# A `b`, c\n\n```\n# no\n```\n\n## [x](y.md) z\n\n## [x](y.md) z\n")
+	for name, want := range map[string]bool{"a-b-c": true, "x-z": true, "x-z-1": true, "no": false, "x-z-2": false} {
+		if got[name] != want {
+			t.Errorf("%s: %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+// Links between pages lead somewhere: to a file, and to a heading in it.
 func TestLinksLeadSomewhere(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#\s]*)(#[^)]*)?\)`)
 	err := Text(treeRoot, func(name string, content []byte) error {
 		if !strings.HasSuffix(name, ".md") {
 			return nil
@@ -270,8 +299,17 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(treeRoot, filepath.Dir(name), m[1])); err != nil {
+			file := name
+			if m[1] != "" {
+				file = filepath.Join(filepath.Dir(name), m[1])
+			}
+			if _, err := os.Stat(filepath.Join(treeRoot, file)); err != nil {
 				t.Errorf("%s: link to %s: %v", name, m[1], err)
+				continue
+			}
+			if heading := strings.TrimPrefix(m[2], "#"); heading != "" && strings.HasSuffix(file, ".md") &&
+				!anchors(page(t, file))[heading] {
+				t.Errorf("%s: link to %s: there is no heading %s", name, file, m[2])
 			}
 		}
 		return nil
