@@ -16,6 +16,8 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/etcdadm/etcdadm/images/sourcetree"
 )
 
 var amd64, arm64 = v1.Platform{OS: "linux", Architecture: "amd64"}, v1.Platform{OS: "linux", Architecture: "arm64"}
@@ -45,7 +47,7 @@ func withLogRunner(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(logRunnerDir)) }()
 	b := &builder{progress: io.Discard, done: map[string]bool{}}
-	if b.source, err = findSource(context.Background(), ".", "v1.2.3"); err != nil {
+	if b.source, err = sourcetree.Find(context.Background(), ".", "v1.2.3"); err != nil {
 		return 1, err
 	}
 	sourceRoot = b.source.Root
@@ -66,7 +68,7 @@ func newFixture(t *testing.T, platforms ...v1.Platform) *builder {
 		t.Fatal(err)
 	}
 	b := &builder{
-		source: source{
+		source: sourcetree.Tree{
 			Root: sourceRoot, Version: "v1.2.3", Commit: strings.Repeat("ab", 20), Time: time.Unix(1_700_000_000, 0).UTC(),
 		},
 		base: lowest, platforms: platforms, work: t.TempDir(), progress: io.Discard, done: map[string]bool{},

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/etcdadm/etcdadm/images/etcdbuild"
+	"github.com/etcdadm/etcdadm/images/sourcetree"
 )
 
 // Entries of all images, and of those that have programs in /usr/local/bin.
@@ -145,7 +146,7 @@ func wantStatic(t *testing.T, program io.ReaderAt, machine elf.Machine) {
 
 // Programs are built for the platform of the image, whatever this machine is.
 func TestAProgramForAnotherPlatform(t *testing.T) {
-	b := &builder{source: source{Root: sourceRoot}, progress: io.Discard, done: map[string]bool{}}
+	b := &builder{source: sourcetree.Tree{Root: sourceRoot}, progress: io.Discard, done: map[string]bool{}}
 	for arch, machine := range map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64} {
 		out := filepath.Join(t.TempDir(), logRunner)
 		if err := b.program(t.Context(), logRunner, v1.Platform{OS: "linux", Architecture: arch}, out); err != nil {

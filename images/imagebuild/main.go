@@ -18,6 +18,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/etcdadm/etcdadm/images/etcdbuild"
+	"github.com/etcdadm/etcdadm/images/sourcetree"
 )
 
 const usage = `usage:
@@ -161,7 +162,7 @@ func newBuilder(ctx context.Context, version string, platforms []v1.Platform, pr
 	b := &builder{platforms: platforms, progress: progress, done: map[string]bool{}, level: gzip.BestCompression,
 		licenses: map[string][]byte{}}
 	var err error
-	if b.source, err = findSource(ctx, ".", version); err != nil {
+	if b.source, err = sourcetree.Find(ctx, ".", version); err != nil {
 		return nil, err
 	}
 	b.etcd = etcdbuild.Builder{Modules: filepath.Join(b.source.Root, "images", "etcd"), Progress: progress}

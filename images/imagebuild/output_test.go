@@ -164,36 +164,3 @@ func TestFlagsMayComeLast(t *testing.T) {
 		t.Error("an interrupted build left a layout")
 	}
 }
-
-// The programs are those of "make build".
-func TestFlagsOfMakeBuild(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "build -tags " + buildTags + " -trimpath -ldflags '" + linkFlags + "'"
-	if !strings.Contains(string(makefile), want) {
-		t.Errorf("the Makefile does not build with %s", want)
-	}
-}
-
-func TestSource(t *testing.T) {
-	s, err := findSource(t.Context(), ".", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasPrefix(s.Version, "devel") || s.Root == "" {
-		t.Errorf("%+v", s)
-	}
-	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
-	if s, err = findSource(t.Context(), ".", "v1"); err != nil || s.Version != "v1" || s.Time.Unix() != 1_700_000_000 {
-		t.Errorf("%+v, %v", s, err)
-	}
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if _, err := findSource(t.Context(), ".", ""); err == nil || !strings.Contains(err.Error(), "SOURCE_DATE_EPOCH") {
-		t.Errorf("error %v", err)
-	}
-	if _, err := findSource(t.Context(), t.TempDir(), ""); err == nil || !strings.Contains(err.Error(), "no source tree") {
-		t.Errorf("error %v", err)
-	}
-}

@@ -16,12 +16,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/images/etcdbuild"
 	"github.com/etcdadm/etcdadm/images/notices"
-)
-
-// Build tags and linker flags of our programs. They are those of "make build".
-const (
-	buildTags = "disable_grpc_modules,grpcnotrace"
-	linkFlags = "-s -w"
+	"github.com/etcdadm/etcdadm/images/sourcetree"
 )
 
 // The program that kops starts the manager with is Kubernetes' own. It is pinned in
@@ -30,7 +25,7 @@ const logRunnerPackage = "k8s.io/component-base/logs/kube-log-runner"
 
 // A builder builds images from one state of the source tree.
 type builder struct {
-	source    source
+	source    sourcetree.Tree
 	platforms []v1.Platform
 	// etcd has the cache and the modules of etcd's versions.
 	etcd etcdbuild.Builder
@@ -102,11 +97,11 @@ func (b *builder) from(name string, p v1.Platform) notices.Build {
 	}
 	if name == logRunner {
 		from.Dir, from.Env = filepath.Join(from.Dir, "images", "log-runner"), append(from.Env, "GOWORK=off")
-		from.Flags, from.Packages = append(from.Flags, "-ldflags="+linkFlags), []string{logRunnerPackage}
+		from.Flags, from.Packages = append(from.Flags, "-ldflags="+sourcetree.LinkFlags), []string{logRunnerPackage}
 		return from
 	}
-	from.Flags = append(from.Flags, "-tags="+buildTags,
-		"-ldflags="+linkFlags+" -X github.com/etcdadm/etcdadm/pkg/cli.Version="+b.source.Version)
+	from.Flags = append(from.Flags, "-tags="+sourcetree.BuildTags,
+		"-ldflags="+sourcetree.LinkFlags+" -X github.com/etcdadm/etcdadm/pkg/cli.Version="+b.source.Version)
 	from.Packages = []string{"./" + name}
 	return from
 }
