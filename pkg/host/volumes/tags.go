@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -65,6 +66,27 @@ func NodesOf(found []Volume, addresses map[string][]string) []Node {
 		}
 	}
 	return nodes
+}
+
+// ErrMachineGone is in the error of a question about a machine that does not exist any more.
+var ErrMachineGone = errors.New("the machine does not exist")
+
+// NodesBy returns the machines that have volumes, with the addresses that ask gives for each. One that
+// is gone (ErrMachineGone) is left out. What is how the cloud calls a machine, for errors.
+func (o Options) NodesBy(found []Volume, what string, ask func(machine string) ([]string, error)) ([]Node, error) {
+	addresses := map[string][]string{}
+	for _, id := range Machines(found) {
+		a, err := ask(id)
+		if errors.Is(err, ErrMachineGone) {
+			o.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", what, id, err)
+		}
+		addresses[id] = a
+	}
+	return NodesOf(found, addresses), nil
 }
 
 // Machines returns the machines that have volumes, each once.

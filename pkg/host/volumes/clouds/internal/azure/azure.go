@@ -239,21 +239,15 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses := map[string][]string{}
-	for _, id := range volumes.Machines(found) {
+	return p.NodesBy(found, "machine", func(id string) ([]string, error) {
 		if !inScaleSet.MatchString(id) {
-			continue
+			return nil, nil
 		}
 		list, err := m.addresses(ctx, id)
 		var refused *azcore.ResponseError
 		if errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound {
-			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
-			continue
+			err = fmt.Errorf("%w: %w", volumes.ErrMachineGone, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("machine %s: %w", id, err)
-		}
-		addresses[id] = list
-	}
-	return volumes.NodesOf(found, addresses), nil
+		return list, err
+	})
 }

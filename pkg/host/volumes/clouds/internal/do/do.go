@@ -202,23 +202,21 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses := map[string][]string{}
-	for _, id := range volumes.Machines(found) {
+	return p.NodesBy(found, "droplet", func(id string) ([]string, error) {
 		n, err := strconv.Atoi(id)
 		if err != nil {
-			continue
+			return nil, nil
 		}
 		g, resp, err := p.client.Droplets.Get(ctx, n)
 		if resp != nil && resp.StatusCode == http.StatusNotFound {
-			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
-			continue
+			err = fmt.Errorf("%w: %w", volumes.ErrMachineGone, err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("droplet %s: %w", id, err)
+			return nil, err
 		}
 		if a, err := g.PrivateIPv4(); err == nil && a != "" {
-			addresses[id] = []string{a}
+			return []string{a}, nil
 		}
-	}
-	return volumes.NodesOf(found, addresses), nil
+		return nil, nil
+	})
 }

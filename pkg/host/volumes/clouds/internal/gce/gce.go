@@ -185,21 +185,19 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 		}
 		found = append(found, here...)
 	}
-	addresses := map[string][]string{}
-	for _, id := range volumes.Machines(found) {
+	return p.NodesBy(found, "instance", func(id string) (addresses []string, err error) {
 		zone, name, _ := strings.Cut(id, "/")
 		i, err := m.api.Instances.Get(m.project, zone, name).Context(ctx).Do()
 		var refused *googleapi.Error
 		if errors.As(err, &refused) && refused.Code == http.StatusNotFound {
-			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
-			continue
+			err = fmt.Errorf("%w: %w", volumes.ErrMachineGone, err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("instance %s: %w", id, err)
+			return nil, err
 		}
 		for _, n := range i.NetworkInterfaces {
-			addresses[id] = append(addresses[id], n.NetworkIP)
+			addresses = append(addresses, n.NetworkIP)
 		}
-	}
-	return volumes.NodesOf(found, addresses), nil
+		return addresses, nil
+	})
 }

@@ -159,23 +159,18 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses := map[string][]string{}
-	for _, id := range volumes.Machines(found) {
+	return p.NodesBy(found, "instance", func(id string) ([]string, error) {
 		n, err := strconv.Atoi(id)
 		if err != nil {
-			continue
+			return nil, nil
 		}
 		a, err := p.address(ctx, n)
 		if errors.Is(err, errAbsent) {
-			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
-			continue
+			err = fmt.Errorf("%w: %w", volumes.ErrMachineGone, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("instance %s: %w", id, err)
+		if err != nil || a == "" {
+			return nil, err
 		}
-		if a != "" {
-			addresses[id] = []string{a}
-		}
-	}
-	return volumes.NodesOf(found, addresses), nil
+		return []string{a}, nil
+	})
 }

@@ -328,19 +328,17 @@ func (p *provider) Nodes(ctx context.Context) ([]volumes.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses := map[string][]string{}
-	for _, id := range volumes.Machines(found) {
+	return p.NodesBy(found, "server", func(id string) ([]string, error) {
 		nova, err := servers.Get(ctx, s.compute, id).Extract()
 		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			p.Log.Info("a machine with a volume of the cluster is gone", "machine", id, "error", err)
-			continue
+			err = fmt.Errorf("%w: %w", volumes.ErrMachineGone, err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("server %s: %w", id, err)
+			return nil, err
 		}
 		if a := p.address(nova); a != "" {
-			addresses[id] = []string{a}
+			return []string{a}, nil
 		}
-	}
-	return volumes.NodesOf(found, addresses), nil
+		return nil, nil
+	})
 }
