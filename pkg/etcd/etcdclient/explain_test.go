@@ -314,7 +314,7 @@ func TestTheCertificateThatIsShown(t *testing.T) {
 		"garbage": {ours.client(tls.Certificate{Certificate: [][]byte{{1, 2}}}), ""},
 	} {
 		got := ""
-		if leaf := shown(tc.config); leaf != nil {
+		if leaf := Shown(tc.config); leaf != nil {
 			got = leaf.Subject.CommonName
 		}
 		if got != tc.want {

@@ -92,7 +92,7 @@ func (e *EndpointError) ours(err error, config *tls.Config) bool {
 	e.Clock = strings.HasSuffix(text, "bad certificate") || strings.HasSuffix(text, "expired certificate")
 	e.Next = "give a client certificate of the cluster's CA, with --cert and --key or --certs-dir; etcdadm certs " +
 		"check-expiration"
-	leaf := shown(config)
+	leaf := Shown(config)
 	switch {
 	case leaf == nil:
 		e.Text = "it asks for a client certificate, but none is given"
@@ -105,8 +105,11 @@ func (e *EndpointError) ours(err error, config *tls.Config) bool {
 	return true
 }
 
-// shown returns the certificate that a client shows, nil if there is none.
-func shown(config *tls.Config) *x509.Certificate {
+// Shown returns the certificate that a client with this configuration shows, nil if there is none.
+func Shown(config *tls.Config) *x509.Certificate {
+	if config == nil {
+		return nil
+	}
 	var pair *tls.Certificate
 	if len(config.Certificates) > 0 {
 		pair = &config.Certificates[0]

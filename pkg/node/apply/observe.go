@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -221,23 +220,10 @@ func (l *Local) ownTLS(s nodestate.State) *tls.Config {
 // clientName returns the common name of the certificate that a client shows,
 // which is the user that etcd takes it for.
 func clientName(c *tls.Config) string {
-	if c == nil {
-		return ""
+	if leaf := etcdclient.Shown(c); leaf != nil {
+		return leaf.Subject.CommonName
 	}
-	var pair *tls.Certificate
-	if len(c.Certificates) > 0 {
-		pair = &c.Certificates[0]
-	} else if c.GetClientCertificate != nil {
-		pair, _ = c.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13})
-	}
-	if pair == nil || len(pair.Certificate) == 0 {
-		return ""
-	}
-	leaf, err := x509.ParseCertificate(pair.Certificate[0])
-	if err != nil {
-		return ""
-	}
-	return leaf.Subject.CommonName
+	return ""
 }
 
 // ours reports why what answers at the member's URL cannot be the member whose
