@@ -57,8 +57,8 @@ func (t *tool) contextCommands() *cobra.Command {
 	group := cli.Group("config", "remember clusters by name, and choose one")
 	group.GroupID = "contexts"
 	group.Long = `A context is a cluster and how it is reached: its store and, for etcdadm, its daemons. The contexts are in
-` + contextsFile + ` ($XDG_CONFIG_HOME/etcdadm/config where that is set). Which one is meant is
-said by --context, $` + contexts.Variable + `, or use-context, in this order; --backup-store and
+` + contextsFile + ` ($XDG_CONFIG_HOME/etcdadm/config where that is set). The context is that of
+--context, of $` + contexts.Variable + `, or of use-context, in this order; --backup-store and
 $` + storeVariable + ` take precedence over the last two. etcdadm takes contexts as well.`
 	group.AddCommand(t.getContexts(), t.currentContext(), t.useContext(), t.setContext(), t.unset(), t.deleteContext())
 	return group

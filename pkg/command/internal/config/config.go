@@ -23,7 +23,7 @@ func New() *cobra.Command {
 	cmd.Long = "config works with configuration files (" + configfile.APIVersion + ", kind " + configfile.Kind +
 		`), which init,
 join and the other commands for one machine read with --config. A file can set whatever flags can set; flags
-override the file.`
+override the file. Clusters are remembered by name with "etcd-manager-ctl config", for etcdadm as well.`
 	cmd.AddCommand(newPrint(), newValidate(), newMigrate())
 	return cmd
 }
