@@ -1,4 +1,4 @@
-// Package cloud is the drivers of the stores in clouds: Amazon S3 and the
+// Package cloud holds the drivers of the stores in clouds: Amazon S3 and the
 // servers that speak its protocol, Google Cloud Storage, Azure Blob Storage and
 // Swift.
 // A program that imports it, for its effect, can open their locations with
