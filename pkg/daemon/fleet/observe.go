@@ -20,6 +20,9 @@ type heardOf struct {
 	mu       sync.Mutex
 	reported map[cluster.NodeName]cluster.Known
 	peers    map[cluster.NodeName]observe.Peer
+	// coordinator is the daemon that holds the lease, by what it says itself, of the latest term.
+	coordinator cluster.NodeName
+	term        cluster.Term
 }
 
 // maxHeard bounds how many daemons others can name.
@@ -35,6 +38,9 @@ func (h *heardOf) note(from cluster.NodeName, a cluster.Answer) {
 		h.reported, h.peers = map[cluster.NodeName]cluster.Known{}, map[cluster.NodeName]observe.Peer{}
 	}
 	h.reported[from] = *a.Known
+	if l := a.Node.Lease; l.Holder == from && l.Running && l.Term >= h.term {
+		h.coordinator, h.term = from, l.Term
+	}
 	for _, p := range slices.Concat(a.Known.Peers, a.Known.Records) {
 		if _, known := h.peers[p.Name]; !known && p.Name != "" && p.Address != "" && len(h.peers) < maxHeard {
 			h.peers[p.Name] = observe.Peer{Name: p.Name, Address: p.Address, Unreachable: p.Unreachable}
@@ -56,11 +62,16 @@ func (h *heardOf) named() []observe.Peer {
 	return slices.SortedFunc(maps.Values(h.peers), func(a, b observe.Peer) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// best returns what the daemon says that has read the store last, else, where none can
-// read it, by the first one; ok is false where none does.
+// best returns what the coordinator says, else the daemon that has read the store last, or,
+// where none can read it, the first one; ok is false where none does. All read what people ask
+// for each second, and the list of backups each minute at most: the coordinator knows what it
+// has taken since.
 func (h *heardOf) best() (node cluster.NodeName, known cluster.Known, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if k, reported := h.reported[h.coordinator]; reported && k.StoreProblem == "" {
+		return h.coordinator, k, true
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.reported)) {
 		k := h.reported[name]
 		reads, later := k.StoreProblem == "", known.StoreProblem != "" || k.StoreAge < known.StoreAge

@@ -79,6 +79,20 @@ func TestOfTheDaemonsOneThatReadsTheStoreReportsOfIt(t *testing.T) {
 	if _, obs, err = c.Observe(t.Context()); err != nil || len(obs.Store.Backups) != 1 {
 		t.Errorf("backups %v, %v", obs.Store.Backups, err)
 	}
+	// But the coordinator knows of the backups that it has taken since others listed them.
+	coordinates := func(running bool) {
+		w.change("c", func(d *daemon) { d.node.Lease = cluster.Lease{Term: 4, Holder: "c", Running: running} })
+	}
+	w.reports("c", func(k *cluster.Known) {
+		k.StoreAge, k.Store.Backups = time.Minute, []cluster.Backup{{Name: "one"}, {Name: "two"}}
+	})
+	for running, want := range map[bool]int{true: 2, false: 1} {
+		coordinates(running)
+		if _, obs, err = w.connect().Observe(t.Context()); err != nil || len(obs.Store.Backups) != want {
+			t.Errorf("c coordinates: %t, backups %v, %v", running, obs.Store.Backups, err)
+		}
+	}
+	coordinates(false)
 	w.change("c", func(d *daemon) { d.known = nil })
 	w.reports("b", func(k *cluster.Known) { k.StoreProblem = "it hangs there too" })
 	_, obs, err = w.connect().Observe(t.Context())
