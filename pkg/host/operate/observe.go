@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -152,20 +153,29 @@ func (m *Machine) data() machine.Data {
 		d.Uncommitted = err == nil && !begun
 		return d
 	}
-	// etcd makes its directories before it writes: that is no data yet.
-	files := 0
-	_ = filepath.WalkDir(datadir.At(dir).Member(), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() {
-			files++
-		}
-		return nil
-	})
-	if files > 0 {
+	if !bare(datadir.At(dir).Member()) {
 		d.State, d.Problem = cluster.DiskUnreadable, err.Error()
-		logs, _ := filepath.Glob(m.dataDirs().LogFiles())
-		d.Uncommitted = len(logs) == 0
+		d.Uncommitted = noLog(m.dataDirs().Log())
 	}
 	return d
+}
+
+// bare reports whether there are directories alone below a path: etcd makes its own before it
+// writes, and that is no data yet. Below what cannot be read there may be anything.
+func bare(path string) bool {
+	found := false
+	_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		found = found || ignoreMissing(err) != nil || err == nil && !e.IsDir()
+		return nil
+	})
+	return !found
+}
+
+// noLog reports whether a directory is proved to have no file of a write-ahead log.
+func noLog(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return ignoreMissing(err) == nil &&
+		!slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasSuffix(e.Name(), ".wal") })
 }
 
 // ready says whether the data directory is there for the one who runs etcd, and

@@ -42,7 +42,11 @@ func Disk(dir string, s State) cluster.Disk {
 		}
 	}
 	for _, place := range []string{dir, filepath.Join(dir, dataName)} {
-		if logs, _ := filepath.Glob(datadir.At(place).LogFiles()); len(logs) > 0 {
+		logs, err := filesOf(datadir.At(place).Log(), ".wal")
+		if err != nil {
+			return unreadable(err)
+		}
+		if len(logs) > 0 {
 			return unreadable(&oldDataError{place, "before 3.4"})
 		}
 	}

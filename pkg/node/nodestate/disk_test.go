@@ -71,6 +71,9 @@ func TestDisk(t *testing.T) {
 		"data of before in the directory of incarnations": {
 			[]string{"data/member/wal/0.wal"}, State{}, bad("of etcd before 3.4 it becomes a backup"),
 		},
+		"a log of before that cannot be read": {
+			[]string{"member/wal -> wal"}, State{}, bad("too many levels of symbolic links"),
+		},
 		"an etcd 2 that the existing manager ran": {
 			[]string{"data/tok-1/" + wal}, etcd2, bad("data/tok-1 --backup-store=STORE"),
 		},
