@@ -109,8 +109,8 @@ func running(ctx context.Context, cfg machine.Config) etcdversion.Version {
 	return v
 }
 
-// imageTag finds the version in the image of a static pod.
-var imageTag = regexp.MustCompile(`image: *"?[^\s"]+:v?([0-9][^\s"@]*)`)
+// imageTag finds the version in the image of a static pod, which may have a digest too.
+var imageTag = regexp.MustCompile(`image: *"?[^\s"@]+:v?([0-9][^\s"@]*)`)
 
 // Variables returns what the machine's etcd is given, from the file that its init
 // system gives it.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
@@ -89,6 +90,46 @@ func TestInstallWritten(t *testing.T) {
 		}
 		if got := InstallWritten(cfg); got != want {
 			t.Errorf("%q: %q, want %q", unit, got, want)
+		}
+	}
+}
+
+// A machine whose version nobody gives keeps the one that its static pod has: an etcd that
+// gets the settings of another one may not start.
+func TestTheVersionOfAStaticPod(t *testing.T) {
+	cfg := machine.Defaults()
+	cfg.Service.InitSystem = machine.Kubelet
+	cfg.Paths.Data, cfg.Paths.Manifests = t.TempDir(), t.TempDir()
+	for _, c := range []struct{ image, want string }{
+		{"image: quay.io/coreos/etcd:v3.6.16", "3.6.16"},
+		{"image: registry.k8s.io/etcd:3.5.24-0", "3.5.24-0"},
+		{`image: "example.org:5000/etcd:v3.5.7"`, "3.5.7"},
+		{"image: example.org/etcd:v3.5.7@sha256:ab12", "3.5.7"},
+		{"image: example.org/etcd:v3.5.7@sha256:12ab", "3.5.7"},
+		{`image: "example.org:5000/etcd:v3.5.7@sha256:12ab"`, "3.5.7"},
+		{"image: example.org/etcd@sha256:12ab", ""},
+		{"image: example.org:5000/etcd", ""},
+		{"image: example.org/etcd:mine", ""},
+		{"name: etcd", ""},
+	} {
+		if err := os.WriteFile(cfg.Paths.Manifest(), []byte("  - "+c.image+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := running(t.Context(), cfg); !got.IsZero() {
+			t.Fatalf("without data it runs %s", got)
+		}
+		if err := os.Mkdir(cfg.Paths.Member(), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var want etcdversion.Version
+		if c.want != "" {
+			want = etcdversion.Must(c.want)
+		}
+		if got := running(t.Context(), cfg); got != want {
+			t.Errorf("%s: %q, want %q", c.image, got, want)
+		}
+		if err := os.Remove(cfg.Paths.Member()); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
