@@ -47,6 +47,14 @@ func (f *files) present() error {
 	return nil
 }
 
+// absent says that an object is not there, or that the whole directory is gone.
+func (f *files) absent() error {
+	if err := f.present(); err != nil {
+		return err
+	}
+	return ErrAbsent
+}
+
 func (f *files) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
 
 func (f *files) close() error { return nil }
@@ -83,7 +91,7 @@ func (f *files) open(_ context.Context, key string) (io.ReadCloser, int64, error
 	// Stat first: opening a named pipe would wait for its writer.
 	info, err := os.Stat(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, ErrAbsent
+		return nil, 0, f.absent()
 	}
 	if err != nil {
 		return nil, 0, denied(err)
@@ -93,7 +101,7 @@ func (f *files) open(_ context.Context, key string) (io.ReadCloser, int64, error
 	}
 	file, err := os.Open(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, ErrAbsent
+		return nil, 0, f.absent()
 	}
 	return file, info.Size(), denied(err)
 }
@@ -211,7 +219,7 @@ func (f *files) remove(_ context.Context, key string) error {
 	p := f.path(key)
 	err := os.Remove(p)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrAbsent
+		return f.absent()
 	}
 	if err != nil {
 		return denied(err)

@@ -33,6 +33,16 @@ func TestADirectoryThatGoesAwayIsNotMadeAgain(t *testing.T) {
 	if _, err := s.Poll(t.Context()); !errors.Is(err, store.ErrUnreachable) {
 		t.Errorf("a poll says %v", err)
 	}
+	// Nor does anything that was in it count as absent.
+	if _, err := s.Get(t.Context(), "control/x"); !errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrAbsent) {
+		t.Errorf("a read says %v", err)
+	}
+	if err := s.Delete(t.Context(), "control/x"); !errors.Is(err, store.ErrUnreachable) {
+		t.Errorf("a deletion says %v", err)
+	}
+	if there, err := s.Exists(t.Context(), "control/x"); !errors.Is(err, store.ErrUnreachable) {
+		t.Errorf("asked whether it is there: %t, %v", there, err)
+	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is there again: %v", err)
 	}
