@@ -127,7 +127,7 @@ func owner(s machine.Service) (*certs.FileOwner, error) {
 		case numeric == nil:
 			o.GID = id
 		default:
-			return nil, &AccountError{Name: s.Group, Err: err}
+			return nil, &AccountError{Name: s.Group, Group: true, Err: err}
 		}
 	}
 	return o, nil
@@ -137,11 +137,17 @@ func owner(s machine.Service) (*certs.FileOwner, error) {
 // not know.
 type AccountError struct {
 	Name string
-	Err  error
+	// Group says that it is a group.
+	Group bool
+	Err   error
 }
 
 func (e *AccountError) Error() string {
-	return fmt.Sprintf("the machine has no account %s: %v", e.Name, e.Err)
+	kind := "account"
+	if e.Group {
+		kind = "group"
+	}
+	return fmt.Sprintf("the machine has no %s %s: %v", kind, e.Name, e.Err)
 }
 
 // Unwrap returns the reason.
@@ -149,6 +155,9 @@ func (e *AccountError) Unwrap() error { return e.Err }
 
 // Hint says what to do about it.
 func (e *AccountError) Hint() string {
+	if e.Group {
+		return "groupadd --system " + e.Name
+	}
 	return fmt.Sprintf("useradd --system --home-dir /var/lib/etcd --shell /usr/sbin/nologin %s", e.Name)
 }
 

@@ -1,8 +1,10 @@
 package operate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +58,36 @@ func TestKeysAreOfTheKindThatTheCipherSuitesAllow(t *testing.T) {
 				t.Errorf("keys are %s, want %s (%v)", got.Certificates.KeyAlgorithm, c.want, err)
 			}
 		})
+	}
+}
+
+// Accounts are looked up by name, as systemd does, and may be numbers that no name is of.
+func TestWhoOwnsEtcdsFiles(t *testing.T) {
+	const nobody = "etcdadm-no-such-name"
+	for _, c := range []struct {
+		user, group string
+		want        *certs.FileOwner
+		hint        string
+	}{
+		{"", "", nil, ""},
+		{"root", "", &certs.FileOwner{}, ""},
+		{"4711", "", &certs.FileOwner{UID: 4711, GID: 4711}, ""},
+		{"4711", "root", &certs.FileOwner{UID: 4711}, ""},
+		{"", "4712", &certs.FileOwner{GID: 4712}, ""},
+		{"root", "4712", &certs.FileOwner{GID: 4712}, ""},
+		{nobody, "", nil, "useradd --system"},
+		{nobody, "4712", nil, "useradd --system"},
+		{"root", nobody, nil, "groupadd --system " + nobody},
+	} {
+		got, err := owner(machine.Service{User: c.user, Group: c.group})
+		var unknown *AccountError
+		switch {
+		case c.hint != "":
+			if !errors.As(err, &unknown) || !strings.HasPrefix(unknown.Hint(), c.hint) {
+				t.Errorf("%s:%s: %v, want one whose hint is %q", c.user, c.group, err, c.hint)
+			}
+		case err != nil || (got == nil) != (c.want == nil) || got != nil && *got != *c.want:
+			t.Errorf("%s:%s: %+v, %v, want %+v", c.user, c.group, got, err, c.want)
+		}
 	}
 }
