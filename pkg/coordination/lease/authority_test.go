@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,8 @@ func TestWhatProvesAClaim(t *testing.T) {
 		{"another incarnation, to which most have gone", abx, abc, Evidence{}, nil, stands(abx, "", "a b"), true},
 		{"one made up, while most have gone to another", t9, abc, Evidence{}, nil,
 			join(stands(abx, "a b x", ""), stands(t9, "", "x")), false},
+		{"lease voters made up of the one to which most have gone", rec("t2", 9, 0, "s"), abc, Evidence{}, nil,
+			join(stands(rec("t2", 1, 0, "d", "e", "f"), "a b", ""), stands(rec("t2", 9, 0, "s"), "", "s")), false},
 		{"lease voters made up of the newest incarnation", rec("t2", 9, 0, "s"), abc, Evidence{
 			Newest: "t2", InitialMembers: list("a", "b", "x"),
 		}, nil, join(stands(abx, "a b x", ""), stands(rec("t2", 9, 0, "s"), "", "s")), false},
@@ -132,11 +135,21 @@ func TestWhatProvesAClaim(t *testing.T) {
 	}
 	many := rec("t1", 5, 0)
 	for i := range maxClaimed + 1 {
-		many.Names = append(many.Names, cluster.NodeName(rune('A'+i)))
+		many.Names = append(many.Names, cluster.NodeName(fmt.Sprintf("n%03d", i)))
 	}
-	c := Claim{Holder: "x", Term: 7, LeaseVoters: many}
-	if err := c.Proven(Evidence{}); err == nil || c.Ask(Evidence{Own: Standing{LeaseVoters: abc}}) != nil {
-		t.Errorf("a claim with %d lease voters: %v", len(many.Names), err)
+	for _, tc := range []struct {
+		n      int
+		proven bool
+	}{{maxClaimed, true}, {maxClaimed + 1, false}} {
+		c := Claim{Holder: "x", Term: 7, LeaseVoters: rec("t1", 5, 0, many.Names[:tc.n]...)}
+		e := Evidence{Answers: map[cluster.NodeName]Standing{}}
+		for _, n := range c.LeaseVoters.Names {
+			e.Answers[n] = Standing{Term: 7, Holder: "x", Remaining: time.Second, LeaseVoters: c.LeaseVoters}
+		}
+		asks := len(c.Ask(Evidence{Own: Standing{LeaseVoters: abc}})) > 0
+		if err := c.Proven(e); (err == nil) != tc.proven || asks != tc.proven {
+			t.Errorf("a claim with %d lease voters: %v, asks %t", tc.n, err, asks)
+		}
 	}
 }
 
