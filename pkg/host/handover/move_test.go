@@ -47,6 +47,38 @@ func TestDataOnAnotherFileSystem(t *testing.T) {
 	}
 }
 
+// Data takes the place of an empty directory, and of nothing else.
+func TestDataInTheWay(t *testing.T) {
+	for _, c := range []struct{ name, there, problem string }{
+		{"no directory", "", ""},
+		{"an empty data directory", "to/", ""},
+		{"an empty member", "to/member/", ""},
+		{"a database", "to/member/snap/db", "to"},
+		{"what may be one", "to/member/snap/", "to"},
+		{"a file", "to/member", "not a directory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+			write(t, filepath.Join(from, "member", "snap", "db"), "x")
+			if at := filepath.Join(dir, c.there); strings.HasSuffix(c.there, "/") {
+				if err := os.MkdirAll(at, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			} else if c.there != "" {
+				write(t, at, "y")
+			}
+			err := moveMember(from, to)
+			if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("error %v, want %q", err, c.problem)
+			}
+			if there, err := hasMember(from); there != (c.problem != "") || err != nil {
+				t.Errorf("data is where it was: %t, %v", there, err)
+			}
+		})
+	}
+}
+
 func TestTryingToMoveLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")

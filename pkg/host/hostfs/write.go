@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // tempMark is between the name of a file and the random end of the name of its
@@ -93,10 +95,15 @@ func SyncDir(path string) error {
 }
 
 // Rename renames a file or directory and syncs the directories that it left
-// and entered. It does not sync what is inside a renamed directory.
+// and entered. It does not sync what is inside a renamed directory. An empty directory
+// in the place of one that is renamed is replaced, which [os.Rename] refuses.
 func Rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err // names both paths
+	err := unix.Rename(from, to)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Rename(from, to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	// The new place first: after a power cut in between, a name too many does
 	// less harm than a name too few.

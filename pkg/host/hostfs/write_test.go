@@ -228,6 +228,35 @@ func TestRenameMovesAcrossDirectories(t *testing.T) {
 	}
 }
 
+// What a directory takes the place of must not hold anything.
+func TestRenameReplacesAnEmptyDirectoryOnly(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
+	if err := MakeDir(from, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(from, "x"), "x")
+	if err := MakeDir(filepath.Join(to, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var both *os.LinkError
+	if err := Rename(from, to); !errors.As(err, &both) || both.Old != from || both.New != to {
+		t.Errorf("over a directory with something in it: %v", err)
+	}
+	if got := fmt.Sprint(names(t, from), names(t, to)); got != "[x] [sub]" {
+		t.Fatalf("afterwards they hold %s", got)
+	}
+	if err := os.Remove(filepath.Join(to, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, to); fmt.Sprint(got) != "[x]" {
+		t.Errorf("moved directory holds %q", got)
+	}
+}
+
 func TestMakeDirAndSyncDirFailures(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

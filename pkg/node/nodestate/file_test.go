@@ -217,13 +217,26 @@ func TestPromisesGoForward(t *testing.T) {
 	f := open(t, t.TempDir())
 	update(t, f, func(s *State) { s.Term, s.Grant = 1, lease.Grant{Term: 1, Holder: "a"} })
 	update(t, f, func(s *State) { s.Grant = lease.Grant{Term: 1, Holder: "a"} }) // renewed
-	update(t, f, func(s *State) { s.Term = 5 })
+	update(t, f, func(s *State) { s.Term, s.Revision = 5, 9 })
 	update(t, f, func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} })
 	update(t, f, func(s *State) { s.Grant.Released = true })
 	f = reopen(t, f)
 	err := f.Update(func(s *State) error { s.Grant.Released = false; return nil })
 	if err == nil || !strings.Contains(err.Error(), "was given back by b") {
 		t.Fatalf("a lease that was given back is in force again: %v", err)
+	}
+	for name, change := range map[string]func(*State){
+		"the high-water mark would": func(s *State) { s.Revision-- },
+		"the term would go back":    func(s *State) { s.Term, s.Grant.Term = 4, 4 },
+		"the grant would go back":   func(s *State) { s.Grant = lease.Grant{Term: 4, Holder: "c"} },
+		"is above the maximum":      func(s *State) { s.Term = lease.MaxTerm + 1 },
+		"is already granted to b":   func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "c", Released: true} },
+		"the highest term seen is":  func(s *State) { s.Grant.Term = 6 },
+	} {
+		err := f.Update(func(s *State) error { change(s); return nil })
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if got := f.State(); got.Term != 5 || got.Grant != (lease.Grant{Term: 5, Holder: "b", Released: true}) {
 		t.Fatalf("got %+v", got)

@@ -87,6 +87,9 @@ func TestLogsInOddPlaces(t *testing.T) {
 	if begun, err := Begun(dir); !begun || err != nil {
 		t.Errorf("%v, %v", begun, err)
 	}
+	if disk := Disk(dir, State{}); disk.State != cluster.DiskUnreadable {
+		t.Errorf("data that no daemon has started is %+v", disk)
+	}
 	for _, state := range [][]byte{{8, 2}, {16, 7}, {24, 1}} {
 		if !acted(state) {
 			t.Errorf("%v is the state of an etcd that has done nothing", state)
