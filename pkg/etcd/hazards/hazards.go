@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,12 +28,9 @@ const tries = 3
 // Files names the files of the log and of the raft snapshots. Each snapshot, and each
 // 64 MB of the log, is a new one: what was found in others may hold no more.
 func Files(d datadir.Dir) string {
-	var all []string
-	for _, pattern := range []string{d.LogFiles(), d.SnapFiles()} {
-		names, _ := filepath.Glob(pattern)
-		all = append(all, names...)
-	}
-	return strings.Join(all, " ")
+	logs, _ := filesOf(d.Log(), ".wal")
+	snaps, _ := filesOf(d.Snap(), ".snap")
+	return strings.Join(append(logs, snaps...), " ")
 }
 
 // Examine returns what there is of each kind of hazard. What cannot be read is

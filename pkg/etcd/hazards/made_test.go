@@ -224,6 +224,24 @@ func TestFilesOfTheLogThatAreNotNeeded(t *testing.T) {
 	}
 }
 
+// What was found counts for as long as the files are the same, wherever they are.
+func TestFilesInOddPlaces(t *testing.T) {
+	for _, name := range []string{"etcd", "etcd[1]*"} {
+		d := datadir.At(filepath.Join(t.TempDir(), name))
+		seen := map[string]bool{Files(d): true}
+		for _, path := range []string{
+			filepath.Join(d.Log(), walName(0, 0)), filepath.Join(d.Log(), walName(1, 9)), filepath.Join(d.Snap(), "7-4.snap"),
+		} {
+			put(t, path, nil)
+			if now := Files(d); seen[now] || Files(d) != now {
+				t.Errorf("with %s they are called %q", path, now)
+			} else {
+				seen[now] = true
+			}
+		}
+	}
+}
+
 // made is a data directory whose newest raft snapshot is of index 4.
 type made struct {
 	// applied is what the database has reached, members those that it has.
