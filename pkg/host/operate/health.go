@@ -155,8 +155,13 @@ func (m *Machine) tail(lines []string) []string {
 		return lines
 	}
 	said := strings.Split(strings.TrimSpace(string(b)), "\n")
-	// the supervisor's own
-	return slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "Z etcdadm: ") })
+	said = slices.DeleteFunc(said, func(line string) bool {
+		return line == "" || strings.Contains(line, "Z etcdadm: ") // the supervisor's own
+	})
+	if len(said) == 0 {
+		return lines
+	}
+	return said
 }
 
 // Log says where etcd's log is: a file, or the command that shows it.

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,25 @@ func TestWhoOwnsEtcdsFiles(t *testing.T) {
 			}
 		case err != nil || (got == nil) != (c.want == nil) || got != nil && *got != *c.want:
 			t.Errorf("%s:%s: %+v, %v, want %+v", c.user, c.group, got, err, c.want)
+		}
+	}
+}
+
+// The lock file of a full disk does not name who has the lock.
+func TestWhoIsAtWork(t *testing.T) {
+	m := &Machine{cfg: onDisk(t)}
+	unlock, err := m.Lock(machine.Goal{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	for _, want := range []string{fmt.Sprintf("process %d is done", os.Getpid()), "wait until it is done"} {
+		var busy *BusyError
+		if _, err := m.Lock(machine.Goal{}); !errors.As(err, &busy) || !strings.Contains(busy.Hint(), want) {
+			t.Errorf("%v, want the hint %q", err, want)
+		}
+		if err := os.Truncate(m.cfg.Paths.Lock(), 0); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -173,6 +173,9 @@ func (e *BusyError) Error() string {
 
 // Hint says what to do about it.
 func (e *BusyError) Hint() string {
+	if e.locked.Holder == 0 {
+		return "wait until it is done, then run the command again"
+	}
 	return fmt.Sprintf("wait until process %d is done, then run the command again", e.locked.Holder)
 }
 
