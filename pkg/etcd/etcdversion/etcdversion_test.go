@@ -153,3 +153,30 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A member is upgraded from a patch that keeps its member list right, or one after it.
+func TestUpgradeFloor(t *testing.T) {
+	for to, want := range map[string]string{"3.6.0": "3.5.32", "3.6.16": "3.5.32", "3.7.3": "3.6.11"} {
+		if got := Must(to).UpgradeFloor(); got != Must(want) {
+			t.Errorf("before %s: %s, want %s", to, got, want)
+		}
+	}
+	for _, to := range []string{"3.4.35", "3.5.0", "3.8.0", "4.6.0"} {
+		if got := Must(to).UpgradeFloor(); !got.IsZero() {
+			t.Errorf("before %s: %s", to, got)
+		}
+	}
+}
+
+// What who builds etcd has appended to a version is no part of its release; what etcd calls
+// its own pre-releases is.
+func TestRelease(t *testing.T) {
+	for v, want := range map[string]string{
+		"3.6.5": "3.6.5", "3.5.24-0": "3.5.24", "3.5.8-eks-1-26-16": "3.5.8", "3.7.0-rc.0": "3.7.0-rc.0",
+		"3.7.0-alpha.1": "3.7.0-alpha.1", "3.7.0-beta.0": "3.7.0-beta.0",
+	} {
+		if got := Must(v).Release(); got != Must(want) {
+			t.Errorf("%s is release %s, want %s", v, got, want)
+		}
+	}
+}
