@@ -20,7 +20,7 @@ func versionsOf(text string) (list []etcdversion.Version) {
 	return list
 }
 
-// What is found in data is told before the version that does not stand it, with what to do.
+// What is found in data is reported before the version that does not stand it, with what to do.
 func TestHazardsAhead(t *testing.T) {
 	all := func(state HazardState) (list []Hazard) {
 		for _, h := range NoHazards() {

@@ -34,7 +34,8 @@ func TestADirectoryThatGoesAwayIsNotMadeAgain(t *testing.T) {
 		t.Errorf("a poll says %v", err)
 	}
 	// Nor does anything that was in it count as absent.
-	if _, err := s.Get(t.Context(), "control/x"); !errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrAbsent) {
+	_, err = s.Get(t.Context(), "control/x")
+	if !errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrAbsent) {
 		t.Errorf("a read says %v", err)
 	}
 	if err := s.Delete(t.Context(), "control/x"); !errors.Is(err, store.ErrUnreachable) {
