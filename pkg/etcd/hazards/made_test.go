@@ -294,7 +294,9 @@ func (m made) lay(t *testing.T) datadir.Dir {
 
 // A hazard is absent only where all parts of the data are there and fit together.
 func TestDataThatDoesNotFitTogether(t *testing.T) {
-	base := func() *walFile { return new(walFile).next().v3(1).v3(2).v3(3).v3(4).snapshot(4).v3(5).v3(6).commit(6) }
+	base := func() *walFile {
+		return new(walFile).next().v3(1).v3(2).snapshot(2).v3(3).v3(4).snapshot(4).v3(5).v3(6).commit(6)
+	}
 	broken := snap(4)
 	broken[len(broken)-1] ^= 1
 	for name, c := range map[string]struct {
