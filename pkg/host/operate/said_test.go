@@ -24,16 +24,16 @@ func TestTheLineThatSaysMost(t *testing.T) {
 		want  string
 	}{
 		"nothing":       {nil, ""},
-		"nothing bad":   {[]string{"first", info}, "; its last line: " + info},
-		"a fatal error": {[]string{fatal, info, wrong}, "; it said: " + fatal},
+		"nothing bad":   {[]string{"first", info}, "; from its log: " + info},
+		"a fatal error": {[]string{fatal, info, wrong}, "; from its log: " + fatal},
 		"a panic in plain text": {
-			[]string{info, "panic: the reason", "goroutine 1:", wrong}, "; it said: panic: the reason",
+			[]string{info, "panic: the reason", "goroutine 1:", wrong}, "; from its log: panic: the reason",
 		},
 		"a panic by the logger": {
-			[]string{`{"level":"panic","msg":"x"}`, "panic: x"}, `; it said: {"level":"panic","msg":"x"}`,
+			[]string{`{"level":"panic","msg":"x"}`, "panic: x"}, `; from its log: {"level":"panic","msg":"x"}`,
 		},
-		"the last of several":          {[]string{wrong + "1", wrong + "2", info}, "; it said: " + wrong + "2"},
-		"an earlier one that is worse": {[]string{fatal, wrong}, "; it said: " + fatal},
+		"the last of several":          {[]string{wrong + "1", wrong + "2", info}, "; from its log: " + wrong + "2"},
+		"an earlier one that is worse": {[]string{fatal, wrong}, "; from its log: " + fatal},
 	} {
 		if got := last(c.lines); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
