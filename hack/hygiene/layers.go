@@ -62,6 +62,7 @@ var layers = map[string]Layer{
 	"pkg/cluster":            Pure,
 	"pkg/etcd/datadir":       Pure,
 	"pkg/etcd/etcdconf":      Pure,
+	"pkg/etcd/etcdlog":       Pure,
 	"pkg/etcd/etcdversion":   Pure,
 	"pkg/host/initfiles":     Pure,
 	"pkg/coordination/lease": Pure,

@@ -75,6 +75,11 @@ func (s *stage) nodeAttribute(n *cluster.Node, key, value string) error {
 		if n.Assigned != nil && n.LeaseVoters.Token == "" {
 			n.LeaseVoters = older(n.Assigned.Token)
 		}
+	case "ends": // at each start, because of its port
+		n.Process = cluster.Process{State: cluster.ProcessCrashing, LastExit: "exit status 1", LastLines: []string{
+			`{"level":"info","msg":"recognized and used environment variable"}`,
+			`{"level":"fatal","msg":"discovery failed","error":"listen tcp 0.0.0.0:2380: bind: address already in use"}`,
+		}}
 	case "blank": // it has lost its record
 		n.LeaseVoters = cluster.LeaseVoters{}
 	case "halted":

@@ -151,36 +151,6 @@ func (l *view) restart(n *cluster.Node) Operation {
 	return &MemberStart{Node: n.Name, Token: n.Assigned.Token, Mode: StartRestart, Version: n.Assigned.Version}
 }
 
-// describe says in a few words how the nodes that should run members do.
-func (l *view) describe() string {
-	var words []string
-	for _, n := range l.obs.Nodes {
-		switch {
-		case n.Assigned == nil && l.memberOf(&n) == nil && !slices.Contains(l.obs.LeaseVoters.Names, n.Name):
-		case !n.Reachable:
-			words = append(words, fmt.Sprintf("%s does not answer", n.Name))
-		case n.Disk.State == cluster.DiskEmpty && n.Prepared != nil:
-			words = append(words, fmt.Sprintf("%s has never started", n.Name))
-		case n.Disk.State == cluster.DiskEmpty:
-			words = append(words, fmt.Sprintf("%s has lost its data", n.Name))
-		case n.Disk.State == cluster.DiskData && n.Assigned == nil:
-			words = append(words, fmt.Sprintf("%s has the data of a member but no state file for it (restore its file state "+
-				"or etcdadm.json)", n.Name))
-		default:
-			words = append(words, fmt.Sprintf("%s is %s", n.Name, n.Process.State))
-		}
-	}
-	for _, m := range l.voters {
-		if l.nodeOf(m) == nil {
-			words = append(words, fmt.Sprintf("%s has no known node", l.called(m)))
-		}
-	}
-	if len(words) == 0 {
-		return "no known node can run one"
-	}
-	return strings.Join(words, ", ")
-}
-
 // ruleEvicted clears nodes that hold what no longer belongs to the cluster:
 // members that were removed, and data of old incarnations. It runs under a
 // healthy majority, whose member list is the proof.

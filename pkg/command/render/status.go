@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdlog"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -340,7 +341,7 @@ func (p *page) lines(n cluster.Node) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\netcd on %s ended: %s\n", n.Name, cli.Plain(cmp.Or(n.Process.LastExit, "unknown")))
-	for _, line := range LastWords(n.Process.LastLines) {
+	for _, line := range etcdlog.LastWords(n.Process.LastLines) {
 		fmt.Fprintf(&b, "  %s\n", cli.Plain(line))
 	}
 	_, p.err = io.WriteString(p.w, b.String())

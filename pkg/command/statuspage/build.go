@@ -2,7 +2,6 @@ package statuspage
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdlog"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -265,9 +265,8 @@ func machine(n cluster.Node, r reconcile.Report, now time.Time) Machine {
 }
 
 func lastLine(lines []string) string {
-	lines = render.LastWords(lines)
-	if len(lines) == 0 {
-		return ""
+	if cause := etcdlog.Cause(lines); cause != "" {
+		return ": " + cause
 	}
-	return fmt.Sprintf(": %.300s", lines[len(lines)-1])
+	return ""
 }

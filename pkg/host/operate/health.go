@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdlog"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
@@ -218,18 +219,10 @@ func (e *UnhealthyError) Hint() string {
 		") and the network to the other members (peer port); allow more time with --start-timeout"
 }
 
-// last returns the log line that says most: the reason of a panic or a fatal
-// error rather than what comes after it.
+// last says why etcd ended or does not serve, as far as its last lines say.
 func last(lines []string) string {
-	if len(lines) == 0 {
-		return ""
+	if cause := etcdlog.Cause(lines); cause != "" {
+		return "; from its log: " + cause
 	}
-	for _, mark := range []string{`"level":"fatal"`, `"level":"panic"`, "panic:", `"level":"error"`} {
-		for _, line := range slices.Backward(lines) {
-			if strings.Contains(line, mark) {
-				return "; from its log: " + line
-			}
-		}
-	}
-	return "; from its log: " + lines[len(lines)-1]
+	return ""
 }

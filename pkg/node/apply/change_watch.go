@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdlog"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
@@ -236,14 +236,8 @@ func lastWords(status etcdproc.Status) string {
 	if words == "" {
 		words = "it does not serve"
 	}
-	for i := len(status.LastLines) - 1; i >= 0; i-- {
-		line := status.LastLines[i]
-		if strings.Contains(line, "panic") || strings.Contains(line, "fatal") || strings.Contains(line, "\"error\"") {
-			return words + ": " + strings.TrimSpace(line)
-		}
-	}
-	if n := len(status.LastLines); n > 0 {
-		words += ": " + strings.TrimSpace(status.LastLines[n-1])
+	if cause := etcdlog.Cause(status.LastLines); cause != "" {
+		words += ": " + cause
 	}
 	return words
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdlog"
 )
 
 // A machine is a node with its member; either may be nil.
@@ -80,7 +81,7 @@ func (p *page) ends(obs cluster.Observation) {
 		if n.Process.State == cluster.ProcessCrashing {
 			why := cmp.Or(n.Process.LastExit, "unknown")
 			ended = append(ended, []span{styled(red, string(n.Name)), text(why)})
-			for _, l := range render.LastWords(n.Process.LastLines) {
+			for _, l := range etcdlog.LastWords(n.Process.LastLines) {
 				ended = append(ended, []span{text(""), styled(dim, l)})
 			}
 		}

@@ -1,4 +1,4 @@
-package render
+package etcdlog
 
 import (
 	"slices"
@@ -32,6 +32,35 @@ func TestLastWords(t *testing.T) {
 		"nothing":              {nil, nil},
 	} {
 		if got := LastWords(x.lines); !slices.Equal(got, x.want) {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+// One line says why etcd ended: what ended it, and not what came before or after it.
+func TestCause(t *testing.T) {
+	const (
+		env   = `{"level":"info","msg":"recognized and used"}`
+		inUse = `{"level":"error","msg":"creating peer listener failed","error":"bind: address already in use"}`
+		fatal = `{"level":"fatal","ts":"2026-11-27T18:41:27Z","msg":"discovery failed","error":"bind: address already ` +
+			`in use","stacktrace":"go.etcd.io/etcd/server/v3`
+		panics = `{"level":"panic","msg":"failed to open database","error":"input/output error"}`
+	)
+	long := strings.Repeat("x", maxCause-1)
+	for name, x := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"a fatal error":      {[]string{env, inUse, fatal, env}, "discovery failed: bind: address already in use"},
+		"an error":           {[]string{env, inUse, env}, "creating peer listener failed: bind: address already in use"},
+		"a panic":            {[]string{inUse, "panic: freepages", "", "goroutine 1:", "\tmain.go:1"}, "panic: freepages"},
+		"a panic in the log": {[]string{panics, "panic: failed", "goroutine 1:"}, "failed to open database: input/output error"},
+		"another program":    {[]string{"1", "exec format error", ""}, "exec format error"},
+		"nothing special":    {[]string{env}, "recognized and used"},
+		"nothing":            {nil, ""},
+		"too long":           {[]string{long + "ää"}, long + "..."},
+	} {
+		if got := Cause(x.lines); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
 	}
