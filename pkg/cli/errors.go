@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -157,9 +159,23 @@ func known(kind string) bool {
 	return ok
 }
 
+// permissionHint is for who may not use a file and is not root: what else might be the matter
+// with the file is not known then. It is empty where that is not the problem, and for a store's
+// files, whose hint names the store.
+func permissionHint(err error, euid int) string {
+	var file *fs.PathError
+	if euid == 0 || errors.Is(err, store.ErrDenied) || !errors.As(err, &file) || !errors.Is(file, fs.ErrPermission) {
+		return ""
+	}
+	return "run it as root, or as a user who may use " + file.Path
+}
+
 // hintOf returns the outermost hint in err, or the one that its kind has, or
 // "".
 func hintOf(err error) string {
+	if hint := permissionHint(err, os.Geteuid()); hint != "" {
+		return hint
+	}
 	if hint := rpc.HintOf(err); hint != "" {
 		return hint
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
@@ -125,5 +127,27 @@ func TestHeldErrorNamesEveryHold(t *testing.T) {
 	want := "nothing is safe to do: grace: c is down; no-spare: no node"
 	if err.Error() != want {
 		t.Errorf("error is %q, want %q", err, want)
+	}
+}
+
+// Who may not read a file is advised to be root, and not what helps where the file is wrong.
+func TestHintForWhoIsNotRoot(t *testing.T) {
+	denied := &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EACCES}
+	absent := &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.ENOENT}
+	for _, c := range []struct {
+		name string
+		err  error
+		euid int
+		want string
+	}{
+		{"a user", WithHint(fmt.Errorf("read it: %w", denied), "delete it"), 1000, "run it as root, or as a user who may use /etc/x"},
+		{"root", denied, 0, ""},
+		{"no file", absent, 1000, ""},
+		{"no error of a file", fs.ErrPermission, 1000, ""},
+		{"a store", fmt.Errorf("%w: %w", store.ErrDenied, denied), 1000, ""},
+	} {
+		if got := permissionHint(c.err, c.euid); got != c.want {
+			t.Errorf("%s: the hint is %q, want %q", c.name, got, c.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -178,6 +179,36 @@ func TestHistoryAndStatusAreWritten(t *testing.T) {
 		}
 		if st := p.status(); st == nil || st.Coordinator != "a" || st.Term != 4 || len(st.Observation.Members) != 4 {
 			t.Errorf("the status is %+v", st)
+		}
+	})
+}
+
+// The status names the authorities of the daemons as they are when it is written: who greets the
+// daemons knows strangers by them.
+func TestTheStatusHasTheAuthoritiesOfTheMoment(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		var now []string
+		p.authorities = func() []string { return now }
+		for i, ids := range [][]string{{"a1"}, {"a1", "b2"}, {"b2"}} {
+			now = ids
+			r := report()
+			r.Term += cluster.Term(i) // the news that has it written again
+			p.note(r)
+			p.pass(3 * time.Second)
+			if got := p.status().Authorities; !slices.Equal(got, ids) {
+				t.Errorf("the status has %v, want %v", got, ids)
+			}
+		}
+	})
+}
+
+// Daemons without TLS have no authority.
+func TestAStatusWithoutAuthorities(t *testing.T) {
+	publish(t, func(t *testing.T, p *press) {
+		p.note(report())
+		p.pass(time.Second)
+		if got := p.status().Authorities; got != nil {
+			t.Errorf("the status has %v", got)
 		}
 	})
 }

@@ -85,6 +85,31 @@ func TestANewerSpecReplacesTheRememberedOne(t *testing.T) {
 	}
 }
 
+// An even number of members is warned of once for each spec that has one.
+func TestAnEvenNumberOfMembersIsWarnedOf(t *testing.T) {
+	d, s, out := withSpec(t, func(*Config) {})
+	warned := 0
+	for _, c := range []struct {
+		members int
+		warns   bool
+	}{{3, false}, {4, true}, {4, false}, {5, false}, {2, true}} {
+		must(t, s.PutSpec(t.Context(), store.SpecFile{MemberCount: c.members, EtcdVersion: version}))
+		d.view.Stale()
+		d.view.Answer(t.Context())
+		d.spec()
+		if c.warns {
+			warned++
+		}
+		if got := strings.Count(out.String(), "level=WARN"); got != warned {
+			t.Errorf("after %d members %d warnings, want %d: %s", c.members, got, warned, out.String())
+		}
+	}
+	const want = "the spec: 4 members tolerate no more failures than 3, and need more votes for each write"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("it says %s", out.String())
+	}
+}
+
 func TestAStaticSpecNeedsNoStore(t *testing.T) {
 	d, s, _ := withSpec(t, func(c *Config) {
 		c.Static = &cluster.Spec{MemberCount: 1, EtcdVersion: etcdversion.Must("3.5.21")}

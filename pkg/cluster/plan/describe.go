@@ -18,7 +18,7 @@ func (l *view) describe() string {
 		case !n.Reachable:
 			words = append(words, fmt.Sprintf("%s does not answer", n.Name))
 		case n.Process.State == cluster.ProcessCrashing:
-			words = append(words, fmt.Sprintf("etcd on %s keeps ending%s", n.Name, ending(n.Process)))
+			words = append(words, fmt.Sprintf("etcd on %s is crashing%s", n.Name, ending(n.Process)))
 		case n.Disk.State == cluster.DiskEmpty && n.Prepared != nil:
 			words = append(words, fmt.Sprintf("%s has never started", n.Name))
 		case n.Disk.State == cluster.DiskEmpty:

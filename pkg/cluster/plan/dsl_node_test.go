@@ -15,6 +15,7 @@ import (
 //	data=3, data=3/t0      its disk has the data of member 3 (of incarnation t0)
 //	empty, unreadable      its disk has nothing, or nothing that can be read
 //	running, stopped, crashing
+//	ends                   its etcd ends at each start, and says why
 //	halted                 an operation stopped it
 //	assigned, unassigned   its state file
 //	version=3.5.21         of its assignment; versions=... of its binaries

@@ -2,6 +2,7 @@ package etcdadm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -33,6 +34,10 @@ var groups = map[string]string{
 const steps = `These are single steps of a plan for a cluster that etcd-manager runs. "etcdadm plan" prints them.`
 
 var byHand = map[string]string{
+	"member": `
+
+To see the members of a cluster use "etcdadm status". By hand, a machine joins with "etcdadm join" and leaves with
+"etcdadm leave".`,
 	"backup": `
 
 To take a backup by hand use "etcdadm snapshot save STORE-URL", of any etcd, or "etcd-manager-ctl take-backup",
@@ -59,6 +64,25 @@ shows the steps.`,
 To recover lost lease voters use "etcd-manager-ctl recover-lease-voters", which also works without a coordinator.`,
 }
 
+// elsewhere is the hint for a command that a group does not have, and nothing like it, where
+// another one does what may be meant.
+var elsewhere = map[string]string{
+	"member": "etcdadm status lists the members; etcdadm member --help lists the single steps of a plan",
+	"backup": "etcd-manager-ctl list-backups lists the backups; etcdadm backup --help lists the single steps of a plan",
+}
+
+// known is [cli.Known] with that hint.
+func known(hint string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := cli.Known(cmd, args)
+		var usage *cli.UsageError
+		if hint != "" && errors.As(err, &usage) && usage.Next == cmd.CommandPath()+" --help" {
+			usage.Next = hint
+		}
+		return err
+	}
+}
+
 // addOperations adds a command for each operation, below a group for the
 // first word of its path.
 func (t *tool) addOperations(root *cobra.Command) {
@@ -70,6 +94,7 @@ func (t *tool) addOperations(root *cobra.Command) {
 			group = t.connected(cli.Group(first, groups[first]))
 			group.GroupID = "do"
 			group.Long = steps + byHand[first]
+			group.Args = known(elsewhere[first])
 			made[first] = group
 			root.AddCommand(group)
 		}

@@ -51,7 +51,7 @@ func Command(run Run) *cobra.Command {
 				return nil // it was ended while it waited for its volume
 			}
 			if err != nil {
-				return cli.Usagef("%v", err)
+				return &cli.UsageError{Text: err.Error(), Next: f.next(cmd)}
 			}
 			c.EtcdLog, c.Page = cmd.OutOrStdout(), statuspage.New
 			limitMemory(os.Getenv)
@@ -82,4 +82,16 @@ func limitMemory(env func(string) string) {
 	if env("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+}
+
+// needs is a command line that a daemon starts with, for who has not named what it needs.
+const needs = "--cluster-name=etcd --backup-store=file:///mnt/etcd-store --data-dir=/var/lib/etcd-manager " +
+	"--address=IP-OF-THIS-MACHINE"
+
+// next is the hint for flags that no daemon starts with.
+func (f *flags) next(cmd *cobra.Command) string {
+	if help := cmd.CommandPath() + " --help"; f.clusterName != "" && f.backupStore != "" {
+		return help
+	}
+	return "as an example: " + cmd.CommandPath() + " " + needs + "; etcdadm auto has defaults for all of them"
 }

@@ -267,6 +267,8 @@ func TestUsageErrorsNameTheirFlag(t *testing.T) {
 	for i, want := range []string{"--cluster-name is missing", "--backup-store is missing", "--data-dir is missing"} {
 		wrong(t, run(t, slices.Delete(slices.Clone(needed), i, i+1)...), want)
 	}
+	wrong(t, run(t), "hint: as an example: etcd-manager --cluster-name=etcd --backup-store=file:///mnt/etcd-store ")
+	wrong(t, run(t, append(slices.Clone(needed), "--grpc-port=-1")...), "hint: etcd-manager --help")
 	for _, tc := range []struct{ want, arg string }{
 		{"unknown flag --member-count", "--member-count=3"},
 		{"did you mean --grpc-port?", "--grpc-prot=1"},

@@ -333,11 +333,22 @@ func (s *systemd) output(ctx context.Context, program string, args ...string) (s
 	} else if text := strings.Join(strings.Fields(complaint.String()), " "); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	err = fmt.Errorf("%s %s: %w", filepath.Base(program), strings.Join(args, " "), err)
+	err = fmt.Errorf("%s: %w", called(program, args), err)
 	if _, missing := os.Stat(booted); missing != nil && program == s.systemctl {
 		return "", &MissingError{Why: "it is installed, but has not started this machine", Err: err}
 	}
 	return "", err
+}
+
+// called is a command line for people: without the names of all that it asks for.
+func called(program string, args []string) string {
+	words := []string{filepath.Base(program)}
+	for _, a := range args {
+		if !strings.HasPrefix(a, "--property=") {
+			words = append(words, a)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // lastLines returns the last lines of a text, each of a bounded length.

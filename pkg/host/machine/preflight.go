@@ -62,7 +62,9 @@ func Preflight(goal Goal, cfg Config, obs Observation) []Finding {
 			if f.ID == "" {
 				f.ID = c.ID
 			}
-			found = append(found, f)
+			if !slices.Contains(found, f) { // a port may be taken at two addresses
+				found = append(found, f)
+			}
 		}
 	}
 	return found

@@ -200,10 +200,13 @@ func TestPreflightListsItsChecks(t *testing.T) {
 
 func TestObservingAnEmptyMachine(t *testing.T) {
 	below(t)
-	for _, args := range [][]string{{"info"}, {"status"}} {
-		_, errs, code := call(t, args...)
-		if code != 1 || !strings.Contains(errs, "this machine's etcd does not") || !strings.Contains(errs, "hint: ") {
-			t.Errorf("%v: code %d, %s", args, code, errs)
+	for command, want := range map[string]string{
+		"info":   "error: this machine's etcd does not answer: ",
+		"status": "error: there is no member on this machine\nhint: create a cluster with etcdadm init, or join one",
+	} {
+		out, errs, code := call(t, command)
+		if code != 1 || !strings.Contains(errs, want) || !strings.Contains(errs, "hint: ") || strings.Contains(out, "member 0") {
+			t.Errorf("%s: code %d, %s, %s", command, code, out, errs)
 		}
 	}
 	out, _, code := call(t, "reset")

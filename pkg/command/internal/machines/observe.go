@@ -2,6 +2,7 @@ package machines
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -128,25 +129,31 @@ func (s *Status) Run(cmd *cobra.Command, check bool) error {
 	if obs.Local != nil && obs.Local.Leader != 0 {
 		return health
 	}
-	err = fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs)))
+	if unused(obs) {
+		err = errors.New("there is no member on this machine")
+	} else {
+		err = fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs)))
+	}
 	if health != nil {
 		err = fmt.Errorf("%w; %w", err, health)
 	}
 	return cli.WithHint(err, next(m, obs))
 }
 
-// unused says that no member is on the machine: none was, or it has left.
+// unused says that no member is on the machine: none was, or it has left. Where the init system
+// cannot be asked, what is on the disk says so.
 func unused(obs machine.Observation) bool {
-	return !obs.Service.Active() && obs.Data.State == cluster.DiskEmpty && obs.Record.Action == ""
+	idle := !obs.Service.Active() || obs.Service.State == machine.ServiceUnknown
+	return idle && obs.Local == nil && obs.Data.State == cluster.DiskEmpty && obs.Record.Action == ""
 }
 
 // next is what to do where this machine's etcd does not serve.
 func next(m *operate.Machine, obs machine.Observation) string {
 	switch {
+	case unused(obs):
+		return "create a cluster with etcdadm init, or join one with etcdadm join"
 	case obs.Service.Active():
 		return "etcd's log: " + m.Log()
-	case unused(obs):
-		return "this machine has no member yet: create a cluster with etcdadm init, or join one with etcdadm join"
 	}
 	return "to start it, run the etcdadm init or join that made the member again; etcd's log: " + m.Log()
 }
@@ -167,8 +174,7 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 		{"machine", string(cfg.Name), cfg.Listen.Address},
 		{"service", string(obs.Service.State), obs.Service.Detail},
 		{"etcd", orDash(obs.Binaries.Etcd.String()), cmp.Or(obs.Binaries.Problem, versions(obs))},
-		{"data", string(obs.Data.State),
-			fmt.Sprintf("member %s, cluster %s%s", obs.Data.MemberID, obs.Data.ClusterID, behind(obs.Data.Problem))},
+		{"data", string(obs.Data.State), data(obs.Data)},
 		{"certificates", certificatesState(obs), certificates(obs)},
 	}
 	for _, dir := range obs.Data.SetAside {
@@ -183,6 +189,14 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 		return nil
 	}
 	return writeMembers(w, obs.Remote)
+}
+
+// data says whose data is on the machine, where there is any.
+func data(d machine.Data) string {
+	if d.State == cluster.DiskEmpty {
+		return cmp.Or(d.Problem, "no member")
+	}
+	return fmt.Sprintf("member %s, cluster %s%s", d.MemberID, d.ClusterID, behind(d.Problem))
 }
 
 // versions says which etcd the members run, where this machine has no binaries to show: it

@@ -47,6 +47,16 @@ func TestWhyItDoesNotServe(t *testing.T) {
 				Data: machine.Data{State: cluster.DiskEmpty}},
 			"", "its service is absent", "create a cluster with etcdadm init",
 		},
+		"nothing was ever here, and systemd has not started the machine": {
+			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceUnknown},
+				Data: machine.Data{State: cluster.DiskEmpty}},
+			"", "its service is unknown", "create a cluster with etcdadm init",
+		},
+		"systemd does not answer": {
+			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceUnknown},
+				Data: machine.Data{State: cluster.DiskData}},
+			"", "its service is unknown", "etcd.log",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := certificatesState(tc.obs); got != tc.state {
