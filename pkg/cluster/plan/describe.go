@@ -19,9 +19,9 @@ func (l *view) describe() string {
 			words = append(words, fmt.Sprintf("%s does not answer", n.Name))
 		case n.Process.State == cluster.ProcessCrashing:
 			words = append(words, fmt.Sprintf("etcd on %s is crashing%s", n.Name, ending(n.Process)))
-		case n.Disk.State == cluster.DiskEmpty && n.Prepared != nil:
+		case n.Disk.State == cluster.DiskEmpty && n.Prepared != nil && n.Process.State == cluster.ProcessStopped:
 			words = append(words, fmt.Sprintf("%s has never started", n.Name))
-		case n.Disk.State == cluster.DiskEmpty:
+		case n.Disk.State == cluster.DiskEmpty && n.Prepared == nil:
 			words = append(words, fmt.Sprintf("%s has lost its data", n.Name))
 		case n.Disk.State == cluster.DiskData && n.Assigned == nil:
 			words = append(words, fmt.Sprintf("%s has the data of a member but no state file for it (restore its file state "+

@@ -45,7 +45,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestWrongCommandLines(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                              "--cluster-name is required",
+		"":                                              "--cluster-name is required\nhint: etcd-backup --help",
 		"now":                                           `unknown command "now"`,
 		"--cluster":                                     "unknown flag --cluster",
 		"--cluster-name=x --interval=0":                 "--interval: the interval 0s is shorter than a second",

@@ -156,7 +156,7 @@ func (p *page) backups(s cluster.Store) string {
 		b := s.Backups[0]
 		return b.Name + ", " + Age(p.now.Sub(b.At))
 	case s.BackupsKnown && !s.BackupsRead.IsZero():
-		return "none when the store was last read " + Age(p.now.Sub(s.BackupsRead))
+		return "none when the store was last read, " + Age(p.now.Sub(s.BackupsRead))
 	case s.BackupsKnown:
 		return "none"
 	case s.BackupsProblem != "":

@@ -27,6 +27,14 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by process %d", e.Path, e.Holder)
 }
 
+// Hint says how to see who has it.
+func (e *LockedError) Hint() string {
+	if e.Holder == 0 {
+		return ""
+	}
+	return fmt.Sprintf("see what has it, and whether it is meant to: ps -fp %d", e.Holder)
+}
+
 // A LockedFile is a held lock.
 type LockedFile struct {
 	f *os.File

@@ -3,6 +3,7 @@ package hostfs
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,9 @@ func TestLockRefusesSecondHolder(t *testing.T) {
 	var locked *LockedError
 	if !errors.As(err, &locked) || locked.Path != path || locked.Holder != os.Getpid() {
 		t.Fatalf("got %v, want a LockedError with our process id", err)
+	}
+	if want := fmt.Sprintf("ps -fp %d", os.Getpid()); !strings.HasSuffix(locked.Hint(), want) {
+		t.Errorf("the hint is %q, want %q at its end", locked.Hint(), want)
 	}
 	for range 2 {
 		if err := l.Unlock(); err != nil {

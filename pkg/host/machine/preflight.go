@@ -70,6 +70,14 @@ func Preflight(goal Goal, cfg Config, obs Observation) []Finding {
 	return found
 }
 
+// holder says who has a port, or how to find out.
+func (w *world) holder(port int) string {
+	if w.obs.Host.Manager != "" {
+		return "an etcd-manager with its data in " + w.obs.Host.Manager + " runs the etcd of this machine"
+	}
+	return "ss -ltnp 'sport = :" + strconv.Itoa(port) + "' shows which process has it"
+}
+
 func fatal(next, format string, args ...any) []Finding {
 	return []Finding{{Fatal: true, Text: fmt.Sprintf(format, args...), Next: next}}
 }
@@ -141,7 +149,7 @@ var checks = []Check{
 		var found []Finding
 		for _, p := range w.obs.Host.Ports {
 			if !p.Ours {
-				f := fatal("ss -ltnp 'sport = :"+strconv.Itoa(p.Port)+"' shows which process has it", "port %d is in use", p.Port)
+				f := fatal(w.holder(p.Port), "port %d is in use", p.Port)
 				f[0].ID = "Port-" + strconv.Itoa(p.Port)
 				found = append(found, f...)
 			}
