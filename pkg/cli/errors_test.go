@@ -140,7 +140,8 @@ func TestHintForWhoIsNotRoot(t *testing.T) {
 		euid int
 		want string
 	}{
-		{"a user", WithHint(fmt.Errorf("read it: %w", denied), "delete it"), 1000, "run it as root, or as a user who may use /etc/x"},
+		{"a user", WithHint(fmt.Errorf("read it: %w", denied), "delete it"), 1000,
+			"run it as root, or as a user who may use /etc/x"},
 		{"root", denied, 0, ""},
 		{"no file", absent, 1000, ""},
 		{"no error of a file", fs.ErrPermission, 1000, ""},

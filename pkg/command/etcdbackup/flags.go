@@ -121,7 +121,9 @@ func (f *flags) config(env func(string) string, intervalSet bool) (backupagent.C
 // settings is config without the keys, so it reads no file.
 func (f *flags) settings(env func(string) string) (backupagent.Config, error) {
 	if f.clusterName == "" {
-		return backupagent.Config{}, &cli.UsageError{Text: "--cluster-name is required", Next: "etcd-backup --help has examples"}
+		return backupagent.Config{}, &cli.UsageError{
+			Text: "--cluster-name is required", Next: "etcd-backup --help has examples",
+		}
 	}
 	c := backupagent.Config{
 		ClusterName: f.clusterName, Endpoints: f.clientURLs, Prefer: backupagent.Prefer(f.prefer.String()),

@@ -51,14 +51,15 @@ func TestCause(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"a fatal error":      {[]string{env, inUse, fatal, env}, "discovery failed: bind: address already in use"},
-		"an error":           {[]string{env, inUse, env}, "creating peer listener failed: bind: address already in use"},
-		"a panic":            {[]string{inUse, "panic: freepages", "", "goroutine 1:", "\tmain.go:1"}, "panic: freepages"},
-		"a panic in the log": {[]string{panics, "panic: failed", "goroutine 1:"}, "failed to open database: input/output error"},
-		"another program":    {[]string{"1", "exec format error", ""}, "exec format error"},
-		"nothing special":    {[]string{env}, "recognized and used"},
-		"nothing":            {nil, ""},
-		"too long":           {[]string{long + "ää"}, long + "..."},
+		"a fatal error": {[]string{env, inUse, fatal, env}, "discovery failed: bind: address already in use"},
+		"an error":      {[]string{env, inUse, env}, "creating peer listener failed: bind: address already in use"},
+		"a panic":       {[]string{inUse, "panic: freepages", "", "goroutine 1:", "\tmain.go:1"}, "panic: freepages"},
+		"a panic in the log": {[]string{panics, "panic: failed", "goroutine 1:"},
+			"failed to open database: input/output error"},
+		"another program": {[]string{"1", "exec format error", ""}, "exec format error"},
+		"nothing special": {[]string{env}, "recognized and used"},
+		"nothing":         {nil, ""},
+		"too long":        {[]string{long + "ää"}, long + "..."},
 	} {
 		if got := Cause(x.lines); got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)

@@ -95,9 +95,8 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
 		{"no CA is ever made", join, desired(), fresh(),
 			"hold ca-missing: there is no certificate authority in /etc/etcd/pki\n"},
-		{"a version that cannot be, before anything is made", join, desired(at("3.5.35")), with(withCA(), func(o *machine.Observation) {
-			o.Remote = answering(a)
-		}), "hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
+		{"a version that cannot be, before anything is made", join, desired(at("3.5.35")), with(withCA(),
+			func(o *machine.Observation) { o.Remote = answering(a) }), "hold version-step: etcd 3.5.35 is older than the cluster's 3.6.16\n"},
 		{"a name that is taken, before anything is made", join, desired(), with(withCA(), func(o *machine.Observation) {
 			o.Remote = answering(a, healthy("b", 0x9, "10.0.0.9"))
 		}), "hold name-taken: the cluster already has a member b at https://10.0.0.9:2380\n"},

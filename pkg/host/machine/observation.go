@@ -57,7 +57,8 @@ type Host struct {
 	Manager string `json:"manager,omitempty"`
 	// Ports are those of the ports that etcd wants which are taken, with whom.
 	Ports []Port `json:"ports,omitempty"`
-	// FreeBytes is the free space where the data goes, MemoryBytes the memory.
+	// FreeBytes is the free space where the data goes, 1 where there is none and 0 where it
+	// is not known; MemoryBytes is the memory.
 	FreeBytes   int64 `json:"freeBytes"`
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 	// InitSystem says that the wanted init system is there.

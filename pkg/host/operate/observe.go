@@ -370,7 +370,7 @@ func (m *Machine) busy() bool {
 func freeBytes(path string) int64 {
 	for {
 		if n, err := hostfs.FreeBytes(path); err == nil {
-			return n
+			return max(n, 1) // zero is: not known
 		}
 		up := filepath.Dir(path)
 		if up == path {

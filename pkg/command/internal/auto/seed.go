@@ -93,10 +93,18 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 		if !written {
 			verb = "the spec already is:"
 		}
-		_, err := fmt.Fprintf(w, "%s %d nodes of etcd %s\nrun on each of the machines:\n\n\t%s\n", verb, spec.MemberCount,
+		_, err := fmt.Fprintf(w, "%s %s of etcd %s\nrun on each of the machines:\n\n\t%s\n", verb, nodes(spec.MemberCount),
 			spec.EtcdVersion, cli.Plain(result.Command))
 		return err
 	})
+}
+
+// nodes writes a number of nodes.
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // local says whether a store is a directory.
@@ -138,7 +146,7 @@ func (s *seed) write(ctx context.Context, st *store.Store, spec cluster.Spec) (b
 		}
 	}
 	return false, &cli.RefusedError{
-		Text: fmt.Sprintf("the store has another spec: %d nodes of etcd %s", present.MemberCount, present.EtcdVersion),
+		Text: fmt.Sprintf("the store has another spec: %s of etcd %s", nodes(present.MemberCount), present.EtcdVersion),
 		Next: "is this the store of another cluster? To change the spec use --force, or etcd-manager-ctl " +
 			"configure-cluster",
 	}

@@ -58,6 +58,12 @@ func TestSeed(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+	t.Run("one", func(t *testing.T) {
+		r := run(t, "seed", filepath.Join(t.TempDir(), "store"), "nodes=1", "version=3.6.16")
+		if r.code != 0 || !strings.HasPrefix(r.stdout, "the spec is 1 node of etcd 3.6.16\n") {
+			t.Errorf("%+v", r)
+		}
+	})
 	t.Run("an even number", func(t *testing.T) {
 		r := run(t, "seed", filepath.Join(t.TempDir(), "store"), "nodes=4")
 		if r.code != 0 || !strings.Contains(r.stderr, "warning: 4 members tolerate no more failures than 3, ") {

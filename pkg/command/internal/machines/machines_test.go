@@ -205,7 +205,8 @@ func TestObservingAnEmptyMachine(t *testing.T) {
 		"status": "error: there is no member on this machine\nhint: create a cluster with etcdadm init, or join one",
 	} {
 		out, errs, code := call(t, command)
-		if code != 1 || !strings.Contains(errs, want) || !strings.Contains(errs, "hint: ") || strings.Contains(out, "member 0") {
+		if code != 1 || !strings.Contains(errs, want) || !strings.Contains(errs, "hint: ") ||
+			strings.Contains(out, "member 0") {
 			t.Errorf("%s: code %d, %s, %s", command, code, out, errs)
 		}
 	}
