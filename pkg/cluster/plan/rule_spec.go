@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/etcdadm/etcdadm/pkg/cluster"
+import (
+	"fmt"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
 
 func ruleSpec(l *view) (Operation, verdict) {
 	if l.obs.Store.SpecProblem != "" {
@@ -36,7 +40,11 @@ func located(s cluster.Store) string {
 
 func rulePaused(l *view) (Operation, verdict) {
 	if r, ok := l.obs.Store.Pause(); ok {
-		l.hold(Paused, "by %s since %s: %s", orUnknown(r.By), r.At.UTC().Format("2006-01-02 15:04:05Z"), orUnknown(r.Reason))
+		text := fmt.Sprintf("by %s since %s", orUnknown(r.By), r.At.UTC().Format("2006-01-02 15:04:05Z"))
+		if r.Reason != "" {
+			text += ": " + r.Reason
+		}
+		l.hold(Paused, "%s", text)
 		return nil, stop
 	}
 	return nil, goOn
