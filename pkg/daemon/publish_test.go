@@ -192,7 +192,7 @@ func TestTheStatusHasTheAuthoritiesOfTheMoment(t *testing.T) {
 		for i, ids := range [][]string{{"a1"}, {"a1", "b2"}, {"b2"}} {
 			now = ids
 			r := report()
-			r.Term += cluster.Term(i) // the news that has it written again
+			r.Spec.MemberCount += i // the news that has it written again
 			p.note(r)
 			p.pass(3 * time.Second)
 			if got := p.status().Authorities; !slices.Equal(got, ids) {
