@@ -34,10 +34,6 @@ var groups = map[string]string{
 const steps = `These are single steps of a plan for a cluster that etcd-manager runs. "etcdadm plan" prints them.`
 
 var byHand = map[string]string{
-	"member": `
-
-To see the members of a cluster use "etcdadm status". By hand, a machine joins with "etcdadm join" and leaves with
-"etcdadm leave".`,
 	"backup": `
 
 To take a backup by hand use "etcdadm snapshot save STORE-URL", of any etcd, or "etcd-manager-ctl take-backup",
@@ -54,7 +50,7 @@ To write a spec use "etcd-manager-ctl configure-cluster".`,
 	"member": `
 
 For an etcd that is run by hand use "etcdadm join", "reset", "remove" and "move-leader". The daemons replace a member
-by themselves, when its machine is gone.`,
+by themselves, when its machine is gone. "etcdadm status" lists the members.`,
 	"downgrade": `
 
 To change the etcd version use "etcd-manager-ctl configure-cluster --etcd-version=VERSION". "etcdadm upgrade plan"

@@ -29,7 +29,7 @@ func Cause(lines []string) (cause string) {
 	return strings.TrimSpace(cause)
 }
 
-// weight says how well a line of that level tells why etcd ended. One without a level is
+// weight says how well a line of that level shows why etcd ended. One without a level is
 // not of etcd's log.
 func weight(text, level string) int {
 	switch {

@@ -17,6 +17,7 @@ func TestTheLineThatSaysMost(t *testing.T) {
 	const (
 		info  = `{"level":"info","msg":"closing"}`
 		fatal = `{"level":"fatal","msg":"the reason"}`
+		newer = `{"level":"fatal","msg":"the newer reason"}`
 		wrong = `{"level":"error","msg":"a server stopped"}`
 	)
 	for name, c := range map[string]struct {
@@ -24,16 +25,16 @@ func TestTheLineThatSaysMost(t *testing.T) {
 		want  string
 	}{
 		"nothing":       {nil, ""},
-		"nothing bad":   {[]string{"first", info}, "; from its log: " + info},
-		"a fatal error": {[]string{fatal, info, wrong}, "; from its log: " + fatal},
+		"nothing bad":   {[]string{"first", info}, "; from its log: closing"},
+		"a fatal error": {[]string{fatal, info, wrong}, "; from its log: the reason"},
 		"a panic in plain text": {
 			[]string{info, "panic: the reason", "goroutine 1:", wrong}, "; from its log: panic: the reason",
 		},
 		"a panic by the logger": {
-			[]string{`{"level":"panic","msg":"x"}`, "panic: x"}, `; from its log: {"level":"panic","msg":"x"}`,
+			[]string{`{"level":"panic","msg":"x"}`, "panic: x"}, "; from its log: x",
 		},
-		"the last of several":          {[]string{wrong + "1", wrong + "2", info}, "; from its log: " + wrong + "2"},
-		"an earlier one that is worse": {[]string{fatal, wrong}, "; from its log: " + fatal},
+		"the last of several":          {[]string{fatal, wrong, newer, info}, "; from its log: the newer reason"},
+		"an earlier one that is worse": {[]string{fatal, wrong}, "; from its log: the reason"},
 	} {
 		if got := last(c.lines); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
