@@ -65,19 +65,15 @@ func tryAll(ctx context.Context, gocmd, only string, files []string, out io.Writ
 
 // try runs the tests on a mutant. It returns a verdict and what that is seen by.
 func try(ctx context.Context, gocmd, dir string, m mutant) (verdict, why string, err error) {
-	content, err := os.ReadFile(m.file)
+	text, err := m.apply()
 	if err != nil {
 		return notApplied, err.Error(), nil
-	}
-	if n := strings.Count(string(content), m.before); n != 1 {
-		return notApplied, fmt.Sprintf("its text occurs %d times in %s", n, m.file), nil
 	}
 	path, err := filepath.Abs(m.file)
 	if err != nil {
 		return "", "", err
 	}
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	text := strings.Replace(string(content), m.before, m.after, 1)
 	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 		return "", "", err
 	}
@@ -98,6 +94,18 @@ func try(ctx context.Context, gocmd, dir string, m mutant) (verdict, why string,
 		return survived, fmt.Sprintf("no test of %s fails", m.tests), nil
 	}
 	return killed, r.failed, nil
+}
+
+// apply returns the text of the file with the change.
+func (m mutant) apply() (string, error) {
+	content, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(content), m.before); n != 1 {
+		return "", fmt.Errorf("what it changes occurs %d times in %s", n, m.file)
+	}
+	return strings.Replace(string(content), m.before, m.after, 1), nil
 }
 
 // passes makes sure that the tests of a mutant pass without it, and that there are any.
