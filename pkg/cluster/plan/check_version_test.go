@@ -46,6 +46,8 @@ func TestCheckOfAChangeOfVersion(t *testing.T) {
 		{"a patch that is too old", "version", versioned("3.5.31", "3.5.35", "3.5.35"), changeB},
 		{"a patch that is too old by its own word", "version", all35 + "member c runs=3.5.31", changeB},
 		{"two minors at once", "version", all35, strings.Replace(changeB, "--to=3.6.16", "--to=3.7.3", 1)},
+		{"two minors at once, alone", "version", "cluster a\nnode a version=3.5.35 versions=3.5.35,3.6.16,3.7.3",
+			"member change-version --node=a --expect-token=t1 --expect-member-id=1 --expect-version=3.5.35 --to=3.7.3"},
 		{"away from a member two minors below", "version", versioned("3.4.25", "3.5.35", "3.5.35"), changeB},
 		{"back where nobody runs the old one", "version", versioned("3.6.16", "3.6.16", "3.6.16"), backB},
 		{"back after the cluster version has risen", "version",

@@ -37,7 +37,8 @@ import (
 //	staged=n1/r1:a,b,c     it restores for a request, and is ready, refused=WHY, staging=WHY, fetched=MiB
 //	restored=n1/r1:a,b,c   it has changed over to what it had staged
 //	free=MiB, mark=REVISION
-//	disk=hung              writes to its disk do not end; also: good, slow, failing, pending (for 3 s)
+//	disk=hung              writes to its disk do not end; also: good, slow, failing, pending (for 3 s),
+//	                       recovering (from a hang, just now)
 //	read=3s                it read its disk that long ago
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
@@ -184,6 +185,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		switch n.Storage.State {
 		case "pending":
 			n.Storage.State, n.Storage.Pending = cluster.StorageGood, 3*time.Second
+		case "recovering":
+			n.Storage.State = cluster.StorageHung
 		case cluster.StorageHung:
 			n.Storage.Pending = 40 * time.Second
 		case cluster.StorageFailing:
