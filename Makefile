@@ -7,7 +7,7 @@ LONG  = ./e2e/... ./pkg/daemon ./pkg/etcd/migrate
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
 # STRICT=1 fails where tests are skipped that hack/skips.txt does not name.
 TEST  = $(GO) run ./hack/runtests -go $(GO) -expect hack/skips.txt $(if $(STRICT),-strict) --
-.PHONY: help build demo test verify e2e long kind bench dist sim clean
+.PHONY: help build demo test verify e2e long kind mutants bench dist sim clean
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
@@ -29,6 +29,7 @@ e2e: build ## run the long tests (build tag e2e), on real systemd where Docker i
 long: ; @echo $(LONG)
 kind: ## run the stories in kind, KIND='-run NAME' some of them, SHORT=1 a short one; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(if $(SHORT),-short) $(KIND) .
+mutants: ; @$(GO) run ./hack/mutants -go $(GO) $(if $(MUTANTS),-only '$(MUTANTS)') ## break decisions one by one, which tests have to notice; MUTANTS=REGEXP some
 
 bench: build ## run the benchmarks; the table of docs/performance.md comes last
 	$(ETCD) $(GO) test -run '^$$' -bench . -benchmem work && $(ETCD) $(GO) run ./e2e/bench -bin ./bin
@@ -36,5 +37,4 @@ dist: ## build archives, .deb and .rpm into ./dist; VERSION=v0.1.0 names a relea
 	$(GO) run ./hack/dist $(if $(VERSION),-version=$(VERSION))
 sim: ## simulate histories for 10 minutes, or SIM_FOR
 	ETCDADM_SIM_FOR=$(or $(SIM_FOR),10m) $(GO) test -count=1 -timeout=0 ./pkg/cluster/sim/...
-clean: ## delete what was built, except the cache of etcd binaries
-	rm -rf bin dist .cache
+clean: ; rm -rf bin dist .cache ## delete what was built, except the cache of etcd binaries

@@ -39,6 +39,16 @@ func TestEnded(t *testing.T) {
 		{"the later one never began", observed("", []Node{alone[0], alone[1]}, first, second), false},
 		{"too few of its voters have what it was to begin with", observed("", alone, first, second), false},
 		{"half of four voters have lost it", observed("", append(staged, empty), first, four), false},
+		{"half of four voters have lost it, and the others do not answer",
+			observed("", []Node{staged[0], {Name: "b"}, {Name: "c"}, empty}, first, four), true},
+		{"too few of its voters have it, and one that does not answer may have been added",
+			observed("", append(alone[:3:3], Node{Name: "d"}), first, second), true},
+		{"one has its first revision, and has lost its disk since", observed("", []Node{
+			{Name: "a", Reachable: true, Revision: restored.Revision}, alone[1],
+		}, first, second), true},
+		{"one has promised to begin with its first revision, and the others have lost it", observed("", []Node{
+			alone[0], alone[1], {Name: "c", Reachable: true, Revision: restored.Revision, Prepared: &Prepared{Token: "t2"}},
+		}, first, second), false},
 		{"half of four voters have lost it, and one may have begun",
 			observed("", append(staged[:2:2], Node{Name: "c", Staged: has}, empty), first, four), true},
 		{"the later one has gone on without its initial members",

@@ -59,6 +59,8 @@ var refused = []struct{ name, invariant, world, line string }{
 		"lease-voters recover --node=d --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
 	{"recover lease voters without etcd's quorum", "quorum", lostLeaseVoter + "\nmember c down=1h\nleader none",
 		"lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
+	{"recover lease voters while one of three voters is healthy", "quorum", lostLeaseVoter + "\nmember c down=1h\nleader a",
+		"lease-voters recover --node=a --token=t1 --term=1 --name=a --name=b --name=c --expect=a --expect=b --lost=b"},
 	{"recover other lease voters than the voters", "stale", lostLeaseVoter,
 		"lease-voters recover --node=a --token=t1 --term=1 --name=a --name=c --expect=a --expect=b --lost=b"},
 	{"recover from another record", "stale", lostLeaseVoter,

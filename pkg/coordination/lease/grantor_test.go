@@ -124,6 +124,7 @@ func TestRequestsThatAreNotForThisNode(t *testing.T) {
 		{"no time", "lease time", func(r *Request) { r.TTL = 0 }},
 		{"too long", "lease time", func(r *Request) { r.TTL = MaxTTL + 1 }},
 		{"same stamp, other names", "names [a b c] here", func(r *Request) { r.LeaseVoters.Names = names("a b d") }},
+		{"same stamp, a name less", "names [a b c] here", func(r *Request) { r.LeaseVoters.Names = names("a b") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			req := ask("a", 1)
@@ -234,6 +235,9 @@ func TestWitnessRefusesLowerTerms(t *testing.T) {
 	d, err := d.Witness(5, "b")
 	if err != nil || d.Term != 5 {
 		t.Fatalf("term 5: %+v, %v", d, err)
+	}
+	if _, err := d.Witness(4, "a"); !errors.As(err, &stale) || stale.Seen != 5 {
+		t.Errorf("term 4 after 5, in which nobody was granted anything: %v", err)
 	}
 	g := Start(t0, "c", Durable{Term: d.Term, LeaseVoters: record(0, 0, "a b c")})
 	refused(t, g, t0, ask("a", 4), "term 5 has been seen")

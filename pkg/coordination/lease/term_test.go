@@ -118,6 +118,11 @@ func TestResetKeepsTheOrderOfRecordsAndRefusesNonsense(t *testing.T) {
 		!reflect.DeepEqual(d, want) {
 		t.Errorf("reset changed more than the term: %+v, %v", d, err)
 	}
+	bad.Grant = Grant{Term: math.MaxUint64, Holder: "a", Released: true}
+	d, err = bad.Reset(7)
+	if want := (Grant{Term: 7, Holder: "a"}); err != nil || d.Grant != want {
+		t.Errorf("what was given back in a term that is gone is %+v, not %+v: %v", d.Grant, want, err)
+	}
 	for _, term := range []cluster.Term{0, MaxTerm, math.MaxUint64} {
 		if got, err := bad.Reset(term); err == nil || !reflect.DeepEqual(got, bad) {
 			t.Errorf("reset to %d: %+v, %v", term, got, err)

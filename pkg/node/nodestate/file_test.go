@@ -185,20 +185,22 @@ func TestUpdateThatFailsChangesNothing(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for name, change := range map[string]func(*State){
-		"the term would go back from":       func(s *State) { s.Term = 6 },
-		"the grant would go back from term": func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} },
-		`already granted to b, not to "c"`:  func(s *State) { s.Grant.Holder = "c" },
-		`already granted to b, not to ""`:   func(s *State) { s.Grant.Holder = "" },
-		`already granted to b, not to "b"`:  func(s *State) { s.Grant.Boot = "another" },
-		"highest term seen is 7":            func(s *State) { s.Grant = lease.Grant{Term: 8, Holder: "b"} },
-		"cluster token is empty":            func(s *State) { s.Assigned.Token = "" },
-		"token \"../x\" has":                func(s *State) { s.Assigned.Token = "../x" },
-		"etcd version is missing":           func(s *State) { s.Assigned.Version = etcdversion.Version{} },
-		"bootstrap without an assignment":   func(s *State) { s.Assigned = nil },
-		"is not of the form NAME=URL":       func(s *State) { s.Peers[1].PeerURLs = nil },
-		"peers: node name":                  func(s *State) { s.Peers[1].Name = "b c" },
-		"promise: cluster token":            func(s *State) { s.Prepared.Token = "" },
-		"member: cluster token":             func(s *State) { s.MemberToken = "a/b" },
+		"the high-water mark would go back":  func(s *State) { s.Revision = 999_999 },
+		"mark would go back from 1000000 to": func(s *State) { s.Revision = 0 },
+		"the term would go back from":        func(s *State) { s.Term = 6 },
+		"the grant would go back from term":  func(s *State) { s.Grant = lease.Grant{Term: 5, Holder: "b"} },
+		`already granted to b, not to "c"`:   func(s *State) { s.Grant.Holder = "c" },
+		`already granted to b, not to ""`:    func(s *State) { s.Grant.Holder = "" },
+		`already granted to b, not to "b"`:   func(s *State) { s.Grant.Boot = "another" },
+		"highest term seen is 7":             func(s *State) { s.Grant = lease.Grant{Term: 8, Holder: "b"} },
+		"cluster token is empty":             func(s *State) { s.Assigned.Token = "" },
+		"token \"../x\" has":                 func(s *State) { s.Assigned.Token = "../x" },
+		"etcd version is missing":            func(s *State) { s.Assigned.Version = etcdversion.Version{} },
+		"bootstrap without an assignment":    func(s *State) { s.Assigned = nil },
+		"is not of the form NAME=URL":        func(s *State) { s.Peers[1].PeerURLs = nil },
+		"peers: node name":                   func(s *State) { s.Peers[1].Name = "b c" },
+		"promise: cluster token":             func(s *State) { s.Prepared.Token = "" },
+		"member: cluster token":              func(s *State) { s.MemberToken = "a/b" },
 	} {
 		err := f.Update(func(s *State) error { change(s); return nil })
 		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {

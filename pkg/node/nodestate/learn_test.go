@@ -19,6 +19,18 @@ func seenAll() Seen {
 	}
 }
 
+// What is restored begins above the mark, so the mark is above all that was seen.
+func TestTheMarkIsAboveWhatWasSeen(t *testing.T) {
+	for _, c := range []struct{ mark, seen, want cluster.Revision }{
+		{0, 0, 0}, {0, 1, 1_000_000}, {0, 1_000_000, 2_000_000}, {1_000_000, 999_999, 1_000_000},
+		{1_000_000, 1_000_000, 1_000_000}, {1_000_000, 1_000_001, 2_000_000}, {5, 7_654_321, 8_000_000},
+	} {
+		if got := Mark(c.mark, c.seen); got != c.want {
+			t.Errorf("the mark was %d, %d is seen: it is %d, want %d", c.mark, c.seen, got, c.want)
+		}
+	}
+}
+
 func TestLearn(t *testing.T) {
 	known := func(s *State) { s.Prepared, s.Bootstrap = nil, false }
 	for name, c := range map[string]struct {

@@ -168,6 +168,26 @@ func TestKeepKeeps(t *testing.T) {
 	})
 }
 
+// A holder that does not get on stops to renew its lease, for another to have it.
+func TestKeepEndsWhereTheHolderDoesNotGetOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNet(t, abc, nil)
+		s := n.session(t, "a")
+		must(t, s.Campaign(t.Context()))
+		begin, stuck := time.Now(), errors.New("stuck")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := s.Keep(ctx, func() error { return stuck }); !errors.Is(err, stuck) {
+			t.Errorf("Keep returns %v", err)
+		}
+		if took := time.Since(begin); took > lease.DefaultTTL+lease.RenewEvery {
+			t.Errorf("it kept the lease for %v", took)
+		}
+		time.Sleep(lease.DefaultTTL)
+		must(t, n.session(t, "b").Campaign(t.Context()))
+	})
+}
+
 func TestTheSecondCandidateWaitsForTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNet(t, abc, nil)

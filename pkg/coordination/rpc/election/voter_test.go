@@ -45,6 +45,23 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
+// Who asks says itself who it is; only the node itself may have the lease without being a
+// lease voter.
+func TestAVoterRefusesWhoIsNoLeaseVoter(t *testing.T) {
+	v := NewVoter(VoterOptions{Cluster: "c", Self: "a", Persist: func(lease.Durable) error { return nil }})
+	must(t, v.Prepare(t.Context(), "tok", list{"b", "c", "d"}))
+	for holder, want := range map[cluster.NodeName]bool{"x": false, "b": true, "a": true} {
+		v := NewVoter(VoterOptions{Cluster: "c", Self: "a", Durable: v.g.Durable, Persist: v.o.Persist})
+		r, err := v.Lease(t.Context(), lease.Request{
+			Cluster: "c", Token: "tok", Term: 1, Holder: holder, Boot: "x", TTL: lease.DefaultTTL,
+			LeaseVoters: cluster.LeaseVoters{Token: "tok", Names: list{"b", "c", "d"}},
+		})
+		if must(t, err); r.Granted != want {
+			t.Errorf("%s: granted %t, %s", holder, r.Granted, r.Reason)
+		}
+	}
+}
+
 // A disk that hangs takes a grant after the voter has given up on it. While that
 // is open the voter promises nothing; afterwards it builds on what the disk has,
 // also where it is no lease voter any more and nobody asks it for another grant.
