@@ -204,6 +204,33 @@ func TestLateRoundsOfADroppedTermChangeNothing(t *testing.T) {
 	}
 }
 
+// What was granted for an earlier term makes no lease of a term that is won and not yet
+// stamped.
+func TestALateRenewalOfAnEarlierTermIsNoLease(t *testing.T) {
+	e := record(0, 0, "a b c")
+	c, es := candidate(e), newLeaseVoters(e, "")
+	win(t, c, es, t0, "")
+	now := t0.Add(time.Second)
+	late, err := c.Renew(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, reply := es["a"].Decide(now, late.Request)
+	r, err := c.Campaign(now)
+	if err != nil || !es.answer(c, now, r, "") {
+		t.Fatalf("the campaign is lost: %v", err)
+	}
+	for _, n := range names("a b") {
+		c.Note(late, n, reply)
+	}
+	if c.Finish(late) {
+		t.Error("a renewal of the term before is won")
+	}
+	if _, _, ok := c.Held(now); ok {
+		t.Error("the lease is held before the record is stamped again")
+	}
+}
+
 func TestReleaseAndEnterDropTheLease(t *testing.T) {
 	e := record(0, 0, "a b c")
 	c, es := candidate(e), newLeaseVoters(e, "")

@@ -217,7 +217,7 @@ func TestALostCampaignGivesItsGrantsBack(t *testing.T) {
 		a := n.session(t, "a")
 		wantErr(t, a.Campaign(t.Context()), "b: connection refused")
 		a.Wait()
-		n.set(nil, nil)
+		n.set(nil, list{"c"})
 		must(t, n.session(t, "b").Campaign(t.Context())) // a's lease voter is free at once
 	})
 }
