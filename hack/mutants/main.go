@@ -22,13 +22,12 @@ func main() {
 	gocmd := flag.String("go", "go", "the go `command`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	good, err := tryAll(ctx, *gocmd, *only, flag.Args(), os.Stdout)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 	}
 	if err != nil || !good {
-		stop()
-		os.Exit(1) //nolint:gocritic // stop has been called
+		os.Exit(1)
 	}
 }
