@@ -220,8 +220,8 @@ func (l *view) storeDecides(initialMembers []cluster.InitialMember, token cluste
 		}
 		if p := l.node(initialMember.Name).Prepared; p != nil && p.Token != token {
 			l.hold(StoreNotShared, "%s has promised the bootstrap %s, and %s may have a store of its own in which that was "+
-				"decided; start the missing nodes, or, if no etcd runs, delete the data directory of %s to drop the promise "+
-				"forgotten", initialMember.Name, p.Token, names(apart), initialMember.Name)
+				"decided; start the missing nodes, or, if no etcd runs, delete the data directory of %s to drop the promise",
+				initialMember.Name, p.Token, names(apart), initialMember.Name)
 			return false
 		}
 	}
