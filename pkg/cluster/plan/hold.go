@@ -8,7 +8,9 @@ type Hold struct {
 	Text   string `json:"text"`
 }
 
-func (h Hold) String() string { return fmt.Sprintf("hold %s: %s", h.Reason, h.Text) }
+func (h Hold) String() string {
+	return fmt.Sprintf("hold %s: %s", h.Reason, h.Text)
+}
 
 // A Reason names a kind of hold. The list is closed, see [Reasons].
 type Reason string

@@ -26,7 +26,9 @@ type Kind struct {
 }
 
 // Kinds returns every operation there is, in the order of the documentation.
-func Kinds() []Kind { return kinds }
+func Kinds() []Kind {
+	return kinds
+}
 
 var kinds = []Kind{
 	{

@@ -8,7 +8,9 @@ type ReasonDoc struct {
 }
 
 // Reasons returns every reason with its explanation, for docs/phases.md.
-func Reasons() []ReasonDoc { return reasonDocs }
+func Reasons() []ReasonDoc {
+	return reasonDocs
+}
 
 var reasonDocs = []ReasonDoc{
 	{Managed, "An etcd-manager runs a member on this machine, and two programs must not manage one etcd.",
