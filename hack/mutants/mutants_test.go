@@ -7,24 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// files makes files in the working directory, which is a new one.
-func files(t *testing.T, content map[string]string) {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range content {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(dir)
-	t.Setenv("GOWORK", "off")
-}
+	"github.com/etcdadm/etcdadm/hack/internal/testmodule"
+)
 
 const (
 	quorum = `package p
@@ -52,7 +37,7 @@ func TestFails(t *testing.T) { t.Error("it is down") }
 )
 
 func TestVerdicts(t *testing.T) {
-	files(t, map[string]string{
+	testmodule.Chdir(t, map[string]string{
 		"go.mod": "module example.com/m\n\ngo 1.26\n", "p/p.go": quorum, "p/p_test.go": quorumTest,
 		"list.txt": `# a comment
 
@@ -136,7 +121,7 @@ func TestListsThatAreWrong(t *testing.T) {
 		"# only a comment\n\n":                             "no mutant to try",
 		"other p.go ./p\n- a\n+ b\n\nthird p.go ./p\n- a ": "no mutant to try",
 	} {
-		files(t, map[string]string{"list.txt": list})
+		testmodule.Chdir(t, map[string]string{"list.txt": list})
 		if got, err := chosen("m", []string{"list.txt"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %s", list, got, err, want)
 		}

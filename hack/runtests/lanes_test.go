@@ -4,31 +4,14 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/etcdadm/etcdadm/hack/internal/testmodule"
 )
 
-// module makes a module of files the working directory.
-func module(t *testing.T, files map[string]string) {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(dir)
-	t.Setenv("GOWORK", "off")
-}
-
 func TestLanes(t *testing.T) {
-	module(t, map[string]string{
+	testmodule.Chdir(t, map[string]string{
 		"go.mod":         "module example.com/m\n",
 		"p/p_test.go":    "package p\n",
 		"q/q_test.go":    "package q\n",
@@ -112,7 +95,7 @@ func introduce(t *testing.T) {
 // Lanes run at the same time, with one report, and a failure in any of them counts.
 func TestRunLanes(t *testing.T) {
 	fails := "package p\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Error(\"it is down\") }\n"
-	module(t, map[string]string{
+	testmodule.Chdir(t, map[string]string{
 		"go.mod":      "module example.com/m\n",
 		"p/p_test.go": meet,
 		"q/q_test.go": meet,
