@@ -158,7 +158,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-func TestPeerName(t *testing.T) {
+func TestPeerOwnerOfANode(t *testing.T) {
 	ca := newCA(t, "ca")
 	verified := func(cn string) tls.ConnectionState {
 		leaf := issue(t, ca, Request{CommonName: cn, Client: true})
@@ -169,14 +169,14 @@ func TestPeerName(t *testing.T) {
 		"etcd-manager-a": "", "a": "", "etcd-manager-client-": "", "etcd-manager-client-a b": "",
 		"etcd-manager-client-../x": "",
 	} {
-		got, err := PeerName(verified(cn))
-		if got != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, ErrNoPeer) {
-			t.Errorf("%s: got %q, %v", cn, got, err)
+		got, err := PeerOwner(verified(cn))
+		if got.Name != want || (err == nil) != (want != "") || err != nil && !errors.Is(err, ErrNoPeer) {
+			t.Errorf("%s: got %q, %v", cn, got.Name, err)
 		}
 	}
 	unverified := verified("etcd-manager-client-a")
 	unverified.PeerCertificates, unverified.VerifiedChains = unverified.VerifiedChains[0], nil
-	if got, err := PeerName(unverified); !errors.Is(err, ErrNoPeer) {
-		t.Errorf("without verification: got %q, %v", got, err)
+	if got, err := PeerOwner(unverified); !errors.Is(err, ErrNoPeer) {
+		t.Errorf("without verification: got %q, %v", got.Name, err)
 	}
 }

@@ -1,13 +1,11 @@
 package certs
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
@@ -95,25 +93,6 @@ func (r Request) withHosts(urls []string) (Request, error) {
 	return r, nil
 }
 
-// ErrNoPeer is returned by [PeerName] for a connection whose other end has not
-// proved that it is a node.
+// ErrNoPeer is returned by [PeerOwner] and [ServerNode] for a connection whose other end has
+// not proved that it is a node, or a person.
 var ErrNoPeer = errors.New("the other end has no verified certificate of a node")
-
-// PeerName returns the node at the other end of a connection to a server with
-// [Renewer.ServerTLS], from its verified certificate.
-func PeerName(state tls.ConnectionState) (cluster.NodeName, error) {
-	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
-		return "", ErrNoPeer
-	}
-	cn := state.VerifiedChains[0][0].Subject.CommonName
-	for _, prefix := range []string{clientPrefix, serverPrefix} {
-		if name, ok := strings.CutPrefix(cn, prefix); ok {
-			node := cluster.NodeName(name)
-			if err := node.Validate(); err != nil {
-				return "", fmt.Errorf("%w: %w", ErrNoPeer, err)
-			}
-			return node, nil
-		}
-	}
-	return "", fmt.Errorf("%w: its common name is %q", ErrNoPeer, cn)
-}

@@ -81,11 +81,11 @@ func answer(c *tls.Conn) {
 	defer c.Close()
 	lines := bufio.NewScanner(c)
 	for lines.Scan() {
-		name, err := PeerName(c.ConnectionState())
+		owner, err := PeerOwner(c.ConnectionState())
 		if err != nil {
-			name = cluster.NodeName(err.Error())
+			owner.Name = cluster.NodeName(err.Error())
 		}
-		if _, err := c.Write([]byte(name + "\n")); err != nil {
+		if _, err := c.Write([]byte(owner.Name + "\n")); err != nil {
 			return
 		}
 	}

@@ -35,7 +35,7 @@ func (d *Daemon) openPort(ctx context.Context) error {
 		Strange: d.node.neighbours.noteForeignCall}
 	p := rpc.PoolOptions{Self: d.name}
 	if !d.c.Insecure {
-		o.TLS, o.Identify = d.keys.server.ServerTLS(), identify
+		o.TLS, o.Identify, o.Marks = d.keys.server.ServerTLS(), identify, d.marks
 		p.ClientTLS, p.NameOf = d.clientTLS, certs.ServerNode
 	}
 	d.server, err = rpc.NewServer(o)
@@ -47,6 +47,26 @@ func (d *Daemon) openPort(ctx context.Context) error {
 	d.onClose(func(context.Context) { _ = d.pool.Close() })
 	d.peerGroup, err = newPeerGroup(ctx, d, listener)
 	return err
+}
+
+// marks are those of the incarnations that this node has a part in, see [rpc.Mark].
+func (d *Daemon) marks() (list []string) {
+	st := d.state.State()
+	add := func(token cluster.Token) {
+		if token != "" {
+			list = append(list, rpc.Mark(d.c.ClusterName, token))
+		}
+	}
+	if st.Assigned != nil {
+		add(st.Assigned.Token)
+	}
+	if st.Prepared != nil {
+		add(st.Prepared.Token)
+	}
+	if st.Staged != nil {
+		add(st.Staged.Token)
+	}
+	return list
 }
 
 func (d *Daemon) clientTLS(node cluster.NodeName) *tls.Config {

@@ -25,6 +25,8 @@ const (
 	askLimit = 3 * time.Second
 	// maxAsked bounds how many are asked.
 	maxAsked = 64
+	// maxMarks bounds how many incarnations a daemon is asked for.
+	maxMarks = 16
 )
 
 // asked finds out whether the daemons of a report are there: a report that is minutes old says
@@ -32,11 +34,11 @@ const (
 // greets their ports, and believes nothing of what comes back but who that is. It returns at once
 // when the coordinator answers, and nil where nobody was to be asked. Its error is that the command
 // was interrupted: who was not heard then is not silent.
-func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) (*render.Asked, error) {
+func (t *tool) asked(r *reconcile.Report, control store.View) (*render.Asked, error) {
 	if r == nil || t.publishedOnly || t.now().Sub(r.At) > render.StaleAfter {
 		return nil, nil
 	}
-	addresses := addressesOf(*r, records)
+	addresses := addressesOf(*r, control.Nodes)
 	if len(addresses) == 0 {
 		return nil, nil
 	}
@@ -46,10 +48,11 @@ func (t *tool) asked(r *reconcile.Report, records []store.NodeRecord) (*render.A
 		name cluster.NodeName
 		err  error
 	}
-	answers := make(chan answer, len(addresses))
+	answers, marks := make(chan answer, len(addresses)), marksOf(*r, control.Incarnations)
 	for name, address := range addresses {
 		go func() {
-			answers <- answer{name, greet(ctx, address, rpc.Identity{Name: name, Cluster: r.Observation.Cluster}, r.Authorities)}
+			who := identity{rpc.Identity{Name: name, Cluster: r.Observation.Cluster}, r.Authorities, marks}
+			answers <- answer{name, greet(ctx, address, who)}
 		}()
 	}
 	a := &render.Asked{Answered: []cluster.NodeName{}, Silent: map[cluster.NodeName]string{}}
@@ -89,11 +92,34 @@ func addressesOf(r reconcile.Report, records []store.NodeRecord) map[cluster.Nod
 	return list
 }
 
-// greet finds out whether that daemon listens at an address, by its certificate or, where it has
-// none, by what it says. Authorities are those of its cluster, none where that is not known: the
-// certificate has no name of a cluster in it. That the connection was accepted does not show it: a kernel, or what
-// forwards the port, does so for one that hangs.
-func greet(ctx context.Context, address string, want rpc.Identity, authorities []string) error {
+// marksOf are those of the incarnations that the report and the records in the store name, none
+// where they name none.
+func marksOf(r reconcile.Report, records []cluster.Incarnation) (marks []string) {
+	tokens := []cluster.Token{r.Observation.Token}
+	for _, i := range slices.Backward(records) {
+		if len(tokens) < maxMarks {
+			tokens = append(tokens, i.Token)
+		}
+	}
+	for _, t := range tokens {
+		if t != "" {
+			marks = append(marks, rpc.Mark(r.Observation.Cluster, t))
+		}
+	}
+	return marks
+}
+
+// An identity is what is known of a daemon. Authorities are those of its cluster and Marks those of its
+// incarnations, each none where that is not known: the certificate has no name of a cluster in it.
+type identity struct {
+	rpc.Identity
+	Authorities, Marks []string
+}
+
+// greet finds out whether that daemon listens at an address, by its certificate and the protocol that
+// it chooses or, where it has none, by what it says. That the connection was accepted does not show
+// it: a kernel, or what forwards the port, does so for one that hangs.
+func greet(ctx context.Context, address string, want identity) error {
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
@@ -104,9 +130,13 @@ func greet(ctx context.Context, address string, want rpc.Identity, authorities [
 	var stranger error
 	// Nothing is reported, and nothing believed that matters: who has no certificate for the daemons
 	// has no authority either to check theirs with.
-	err = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
+	protocols := []string{"h2"}
+	if len(want.Marks) > 0 {
+		protocols = slices.Concat(want.Marks, []string{rpc.Marked}, protocols)
+	}
+	err = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: protocols,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			shown, stranger = true, proved(s, want.Name, authorities)
+			shown, stranger = true, proved(s, want)
 			return stranger
 		},
 	}).HandshakeContext(ctx)
@@ -117,7 +147,7 @@ func greet(ctx context.Context, address string, want rpc.Identity, authorities [
 	case shown, err == nil:
 		return nil
 	case errors.As(err, &plain):
-		return hello(ctx, address, want)
+		return hello(ctx, address, want.Identity)
 	case c.any:
 		return nil // it has TLS, and wants another
 	}
@@ -125,17 +155,20 @@ func greet(ctx context.Context, address string, want rpc.Identity, authorities [
 }
 
 // proved returns nil where a certificate is that of the daemon of a node, and of one of the
-// authorities where both say. It is not verified.
-func proved(s tls.ConnectionState, want cluster.NodeName, authorities []string) error {
+// authorities where both say. It is not verified. Where two clusters share an authority the daemon of
+// the other one chooses none of the marks.
+func proved(s tls.ConnectionState, want identity) error {
 	name, err := certs.ServerNode(s)
 	by := certs.Authority(s)
 	switch {
 	case err != nil:
 		return strangerError("what listens there is not an etcd-manager")
-	case name != want:
+	case name != want.Name:
 		return strangerError("the etcd-manager of node " + string(name) + " listens there")
-	case by != "" && len(authorities) > 0 && !slices.Contains(authorities, by):
+	case by != "" && len(want.Authorities) > 0 && !slices.Contains(want.Authorities, by):
 		return strangerError("the etcd-manager of another cluster listens there, by the authority of its certificate")
+	case s.NegotiatedProtocol == rpc.Marked:
+		return strangerError("the etcd-manager of another cluster listens there: it knows no incarnation of this one")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +25,12 @@ import (
 )
 
 // answering serves a daemon's port, and returns its address.
-func answering(t *testing.T, conf *tls.Config) string {
+func answering(t *testing.T, conf *tls.Config, marks ...string) string {
 	t.Helper()
 	o := rpc.ServerOptions{Name: "a", Cluster: "etcd", TLS: conf}
+	if marks != nil {
+		o.Marks = func() []string { return marks }
+	}
 	if conf != nil {
 		o.Identify = func(tls.ConnectionState) (rpc.Caller, error) { return rpc.Caller{}, nil }
 	}
@@ -122,7 +126,7 @@ func TestGreet(t *testing.T) {
 		"hangs":              {short, hangs, "no answer within 3s"},
 		"no name":            {t.Context(), "no-such-machine.invalid:1", "no-such-machine.invalid"},
 	} {
-		err := greet(x.ctx, x.address, rpc.Identity{Name: "a", Cluster: "etcd"}, nil)
+		err := greet(x.ctx, x.address, identity{Identity: rpc.Identity{Name: "a", Cluster: "etcd"}})
 		switch {
 		case (err == nil) != (x.why == ""):
 			t.Errorf("%s: %v", name, err)
@@ -141,7 +145,7 @@ func TestGreetStrangers(t *testing.T) {
 		"etcd-manager of node a":      {Name: "b", Cluster: "etcd"},
 		"manager of the cluster etcd": {Name: "a", Cluster: "other"},
 	} {
-		err := greet(t.Context(), plain, who, []string{"00"})
+		err := greet(t.Context(), plain, identity{Identity: who, Authorities: []string{"00"}})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(silence(err), want) {
 			t.Errorf("%v: %v, want %q", who, err, want)
 		}
@@ -166,10 +170,50 @@ func TestGreetAnotherCluster(t *testing.T) {
 		"nobody knows":              {nil, ""},
 		"that of another authority": {[]string{"00"}, "manager of another cluster listens there"},
 	} {
-		err := greet(t.Context(), address, rpc.Identity{Name: "a", Cluster: "etcd"}, x.authorities)
+		who := identity{Identity: rpc.Identity{Name: "a", Cluster: "etcd"}, Authorities: x.authorities}
+		err := greet(t.Context(), address, who)
 		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(silence(err), x.why) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Two clusters that share an authority, and the names of their nodes, are distinguished by their
+// incarnations. A daemon of before, or one that has no part in any yet, says nothing of that.
+func TestGreetAnotherClusterOfTheSameAuthority(t *testing.T) {
+	conf := mutual(t, "etcd-manager-server-a")
+	old := mutual(t, "etcd-manager-server-a")
+	old.MaxVersion = tls.VersionTLS12
+	now, before := rpc.Mark("etcd", "tok-2"), rpc.Mark("etcd", "tok-1")
+	const other = "another cluster listens there: it knows no incarnation of this one"
+	for name, x := range map[string]struct {
+		address string
+		marks   []string
+		why     string
+	}{
+		"its incarnation":               {answering(t, conf, now), []string{now, before}, ""},
+		"the one before":                {answering(t, conf, before), []string{now, before}, ""},
+		"one that it prepares":          {answering(t, conf, before, now), []string{now}, ""},
+		"another one":                   {answering(t, conf, rpc.Mark("etcd", "tok-3")), []string{now, before}, other},
+		"another one, with TLS 1.2":     {answering(t, old, rpc.Mark("etcd", "tok-3")), []string{now, before}, other},
+		"another name, the same token":  {answering(t, conf, rpc.Mark("events", "tok-2")), []string{now, before}, other},
+		"a daemon without any":          {answering(t, conf), []string{now, before}, ""},
+		"where none is known":           {answering(t, conf, now), nil, ""},
+		"its incarnation, with TLS 1.2": {answering(t, old, now), []string{now, before}, ""},
+	} {
+		err := greet(t.Context(), x.address, identity{Identity: rpc.Identity{Name: "a", Cluster: "etcd"}, Marks: x.marks})
+		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(silence(err), x.why) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r := reconcile.Report{}
+	r.Observation.Cluster, r.Observation.Token = "etcd", "tok-2"
+	records := []cluster.Incarnation{{Number: 1, Token: "tok-1"}, {Number: 2, Token: "tok-2"}}
+	if got := marksOf(r, records); !slices.Equal(got, []string{now, now, before}) {
+		t.Errorf("marks of a report and records are %v", got)
+	}
+	if got := marksOf(reconcile.Report{}, nil); got != nil {
+		t.Errorf("marks of nothing are %v", got)
 	}
 }
 
@@ -181,7 +225,7 @@ func TestAskedIsInterrupted(t *testing.T) {
 	r.Observation.Nodes = []cluster.Node{{Name: "a", Address: at}}
 	tool := &tool{root: &cobra.Command{}, now: time.Now}
 	tool.root.SetContext(ctx)
-	if a, err := tool.asked(&r, nil); a != nil || !errors.Is(err, context.Canceled) {
+	if a, err := tool.asked(&r, store.View{}); a != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -194,7 +238,7 @@ func TestAsked(t *testing.T) {
 	now := time.Now()
 	type at = map[cluster.NodeName]string
 	clusters := map[cluster.NodeName]string{"a": "etcd", "z": "another"}
-	const nobody = "nobody (last seen: a)"
+	const nobody = "none (last seen: a)"
 	for name, x := range map[string]struct {
 		nodes, records at
 		age            time.Duration
@@ -222,7 +266,7 @@ func TestAsked(t *testing.T) {
 		}
 		tool := &tool{root: &cobra.Command{}, now: func() time.Time { return now }}
 		tool.root.SetContext(t.Context())
-		asked, err := tool.asked(&r, records)
+		asked, err := tool.asked(&r, store.View{Nodes: records})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -134,7 +134,8 @@ func (t *tool) backupCommands() []*cobra.Command {
 	}
 	list := append(backups.Commands(backups.Options{
 		Open: open, OpenAt: t.openAt, Now: t.now, Tool: "etcd-manager-ctl " + cli.BuildVersion(),
-		Location: t.where, Timeout: func() time.Duration { return t.timeout },
+		NoCluster: func() error { return &noClusterError{t.noCluster(), t.begin()} },
+		Location:  t.where, Timeout: func() time.Duration { return t.timeout },
 	}), prune.New(prune.Options{Open: open, Out: t.out, Now: t.now}))
 	for _, c := range list {
 		c.GroupID = "backups"

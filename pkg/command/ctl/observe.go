@@ -98,7 +98,7 @@ func (t *tool) need(ctx context.Context, cmd *cobra.Command, s *store.Store) (re
 	if err != nil {
 		return render.Status{}, fmt.Errorf("read the control store: %w", err)
 	}
-	asked, err := t.asked(r, control.Nodes)
+	asked, err := t.asked(r, control)
 	if err != nil {
 		return render.Status{}, err
 	}

@@ -86,7 +86,7 @@ func (t *tool) view(ctx context.Context, s *store.Store) (view, error) {
 			return view{}, fmt.Errorf("look for the cluster: %w", err)
 		}
 	}
-	asked, err := t.asked(report, control.Nodes)
+	asked, err := t.asked(report, control)
 	if err != nil {
 		return view{}, err
 	}

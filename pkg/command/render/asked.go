@@ -72,9 +72,9 @@ func Coordinator(r reconcile.Report, age time.Duration) string {
 		return string(last)
 	}
 	if last == "" {
-		return "nobody"
+		return "none"
 	}
-	return fmt.Sprintf("nobody (last seen: %s)", last)
+	return fmt.Sprintf("none (last seen: %s)", last)
 }
 
 // lastHolder returns who had the lease of the latest term that the nodes report.

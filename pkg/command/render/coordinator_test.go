@@ -25,20 +25,20 @@ func TestWhoCoordinates(t *testing.T) {
 		"one that holds the lease": {reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter, "a (term 4)"},
 		"one that bootstraps":      {reconcile.Report{Coordinator: "a"}, time.Second, "a"},
 		"one that has gone": {
-			reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter + 1, "nobody (last seen: a)",
+			reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter + 1, "none (last seen: a)",
 		},
 		"one with a long operation": {
 			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter, "a (term 4)",
 		},
 		"one that has gone in an operation": {
 			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter + 1,
-			"nobody (last seen: a)",
+			"none (last seen: a)",
 		},
 		"one without a lease": {
-			reconcile.Report{Coordinator: "b", Holds: none, Observation: voted}, time.Second, "nobody (last seen: a)",
+			reconcile.Report{Coordinator: "b", Holds: none, Observation: voted}, time.Second, "none (last seen: a)",
 		},
-		"one without a lease, of nobody": {reconcile.Report{Coordinator: "b", Holds: none}, time.Second, "nobody"},
-		"nothing":                        {reconcile.Report{}, time.Hour, "nobody"},
+		"one without a lease, of nobody": {reconcile.Report{Coordinator: "b", Holds: none}, time.Second, "none"},
+		"nothing":                        {reconcile.Report{}, time.Hour, "none"},
 	} {
 		if got := Coordinator(tt.r, tt.age); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -154,7 +154,7 @@ func TestPageOfADaemonThatStandsBy(t *testing.T) {
 	w.mu.Unlock()
 	w.pass(observeEvery)
 	p = ask(t, h)
-	if p.Operation != "" || p.Said.Counts || !strings.HasPrefix(p.Coordinator, "nobody") || len(p.Holds) == 0 ||
+	if p.Operation != "" || p.Said.Counts || !strings.HasPrefix(p.Coordinator, "none") || len(p.Holds) == 0 ||
 		p.Holds[0].Reason != plan.NoCoordinator || p.Holds[0].Do == "" || p.Health != render.Degraded {
 		t.Errorf("nobody coordinates: %+v, said %+v", p, p.Said)
 	}

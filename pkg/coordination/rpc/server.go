@@ -53,6 +53,8 @@ type ServerOptions struct {
 	// TLS must demand client certificates (tls.RequireAndVerifyClientCert). Nil
 	// means no TLS: then callers are who they say they are.
 	TLS *tls.Config
+	// Marks are those of the incarnations that this node is of, see [Mark]. Nil is for none.
+	Marks func() []string
 	// Identify returns whose certificate a connection has. It is needed with TLS.
 	// Authenticated is set for it.
 	Identify func(tls.ConnectionState) (Caller, error)
@@ -80,6 +82,9 @@ func NewServer(o ServerOptions) (*Server, error) {
 		}
 		if o.Identify == nil {
 			return nil, errors.New("rpc server: TLS without a way to identify callers")
+		}
+		if o.Marks != nil {
+			o.TLS = marking(o.TLS, o.Marks)
 		}
 		creds, g.identify = provingTLS{credentials.NewTLS(o.TLS)}, o.Identify
 	}

@@ -1,6 +1,6 @@
 // Package etcdclient talks to etcd. It offers the calls that operations and
-// observations need, each in the narrowest interface ([Reporter],
-// [Membership], [Snapshotter]), over the official client.
+// observations need, those of operations in the narrowest interface ([Membership],
+// [Snapshotter]), over the official client.
 package etcdclient
 
 import (
@@ -27,11 +27,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
-
-// A Reporter asks a member about itself.
-type Reporter interface {
-	Report(ctx context.Context) (cluster.Report, error)
-}
 
 // A Membership reads and changes the member list, through a quorum.
 type Membership interface {

@@ -26,7 +26,6 @@ import (
 )
 
 var (
-	_ Reporter    = (*Client)(nil)
 	_ Membership  = (*Client)(nil)
 	_ Snapshotter = (*Client)(nil)
 )

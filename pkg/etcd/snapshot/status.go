@@ -31,6 +31,13 @@ type Status struct {
 	ClusterVersion etcdversion.Version `json:"clusterVersion,omitzero"`
 }
 
+// Served returns the status with the revision that an etcd has that starts on the file: the first
+// one is 1, and stands in no database. Revision itself is what a restore raises.
+func (s Status) Served() Status {
+	s.Revision = max(s.Revision, 1)
+	return s
+}
+
 // Read returns the status of a snapshot file. It reads all of it. The error is
 // [ErrDamaged] for a file that is cut off, altered, or no snapshot at all; a
 // file that was made to do harm can do no more than that.

@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
@@ -31,6 +32,14 @@ func TestWhatAFileHolds(t *testing.T) {
 	want.Digest, want.Keys = false, 0
 	if got, err := Peek(write(t, sealed(db))); got != want || err != nil {
 		t.Errorf("an observation of it says %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestServedStatus(t *testing.T) {
+	for written, want := range map[cluster.Revision]cluster.Revision{0: 1, 1: 1, 2: 2, 1006: 1006} {
+		if got := (Status{Revision: written, Keys: 3}).Served(); got != (Status{Revision: want, Keys: 3}) {
+			t.Errorf("with revision %d it is served as %+v", written, got)
+		}
 	}
 }
 

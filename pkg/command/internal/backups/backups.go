@@ -33,6 +33,8 @@ type Options struct {
 	// Location names the store in the first line of list-backups, as the existing
 	// tool does; nil is for no such line.
 	Location func() string
+	// NoCluster, if not nil, returns the error of list-backups for a store of no cluster.
+	NoCluster func() error
 	// Timeout, if not nil, is how long list-backups may take.
 	Timeout func() time.Duration
 	// Tool is the name of the program, for the record of a result.

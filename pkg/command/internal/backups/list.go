@@ -39,7 +39,10 @@ success, and whether they are damaged (or suspect: found by one machine only, se
 verify). Everything but version and revision comes from the listing of the store,
 which takes one request for each thousand objects (a backup is two to six objects).
 Version and revision are read for the newest --limit backups only: two small objects
-of each, 16 at a time.`
+of each, 16 at a time.
+
+A store without any backup is said to be one on standard error. It ends with 9 where
+the store is of no cluster at all: its URL may have a mistake in it.`
 
 type list struct {
 	Options
@@ -101,6 +104,9 @@ func (l *list) run(cmd *cobra.Command) error {
 		if err != nil {
 			return fmt.Errorf("list backups: %w", err)
 		}
+		if err := l.none(ctx, cmd, s, len(all)); err != nil {
+			return err
+		}
 		if all, err = l.counted(ctx, cmd, s, all); err != nil {
 			return fmt.Errorf("list backups: %w", err)
 		}
@@ -118,6 +124,24 @@ func (l *list) run(cmd *cobra.Command) error {
 		slices.SortFunc(rows, func(a, b listed) int { return strings.Compare(a.Name, b.Name) })
 		return l.out.Print(cmd.OutOrStdout(), rows, func(w io.Writer) error { return l.write(w, rows) })
 	})
+}
+
+// none says of a store without a backup that it is one, and is an error where it is of no
+// cluster either.
+func (l *list) none(ctx context.Context, cmd *cobra.Command, s *store.Store, n int) error {
+	if n > 0 {
+		return nil
+	}
+	switch begun, err := s.Begun(ctx); {
+	case err != nil:
+		return fmt.Errorf("look for the cluster: %w", err)
+	case !begun && l.NoCluster != nil:
+		return l.NoCluster()
+	}
+	if l.out.Text() || l.out.String() == string(Wide) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: there is no backup yet; etcd-manager-ctl take-backup asks for one")
+	}
+	return nil
 }
 
 // counted returns the backups that count: all, or those that a trusted signer has signed,

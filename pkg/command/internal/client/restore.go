@@ -206,7 +206,7 @@ func (r *restore) make(ctx context.Context, from source, k known, tool etcdutl.T
 		result.Token = fmt.Sprintf("restored-%d-%d", result.RevisionAfter, s.Size)
 	}
 	if !r.dryRun {
-		r.say("restoring %s (%s, revision %d) into %s ...", from, render.Bytes(s.Size), s.Revision, r.dataDir)
+		r.say("restoring %s (%s, revision %d) into %s ...", from, render.Bytes(s.Size), s.Served().Revision, r.dataDir)
 		err = tool.Restore(ctx, etcdutl.RestoreOptions{
 			Snapshot: file, SkipHashCheck: r.skipHashCheck && !s.Digest, DataDir: r.dataDir,
 			Name: cluster.NodeName(result.Name), PeerURLs: result.PeerURLs, InitialCluster: result.InitialCluster,
@@ -217,6 +217,7 @@ func (r *restore) make(ctx context.Context, from source, k known, tool etcdutl.T
 			return err
 		}
 	}
+	result.Revision, result.RevisionAfter = s.Served().Revision, max(result.RevisionAfter, 1)
 	return r.report(result)
 }
 

@@ -145,9 +145,11 @@ func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Repor
 	}
 	result := saved{File: path, Member: r.ID, Seconds: time.Since(began).Seconds()}
 	// What is on the disk is what counts.
-	if result.Status, err = snapshot.Read(ctx, path); err != nil {
+	on, err := snapshot.Read(ctx, path)
+	if err != nil {
 		return err
 	}
+	result.Status = on.Served()
 	return s.print("SavedSnapshot", result, rows(
 		append([][]string{{"FILE", path}, {"MEMBER", r.ID.String()}}, statusRows(result.Status)...)...))
 }

@@ -30,6 +30,7 @@ func newStatus() *cobra.Command {
 		if err != nil {
 			return damaged(err)
 		}
+		s = s.Served()
 		return t.print("SnapshotStatus", s, rows(statusRows(s)...))
 	}
 	return cmd

@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,11 @@ import (
 	"syscall"
 	"testing"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
@@ -442,5 +446,29 @@ func TestASaveThatIsInterrupted(t *testing.T) {
 	}
 	if got := files(t, dir); got != "" {
 		t.Errorf("it left %s", got)
+	}
+}
+
+// An etcd in which nobody has written is at revision 1, also where its database has none.
+func TestRevisionOfAnEmptyDatabase(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "empty.db")
+	db, err := bbolt.Open(file, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range []string{"key", "meta"} {
+			if _, err := tx.CreateBucket([]byte(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s := decoded[snapshot.Status](t, "snapshot", "status", file); s.Revision != 1 || s.Keys != 0 {
+		t.Errorf("the status is %+v", s)
 	}
 }

@@ -154,7 +154,7 @@ func leader(obs cluster.Observation) string {
 			return cmp.Or(string(m.Name), m.ID.String())
 		}
 	}
-	return "nobody"
+	return "none"
 }
 
 // latency writes a short time with three digits at most.
