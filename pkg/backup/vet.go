@@ -22,7 +22,8 @@ const (
 // A Vetter says which backups of a listing count: those whose description, or
 // marker where there is none, is what the listing shows, and which a trusted signer has
 // signed where such are given. It reads no data, and of each backup the small files
-// once, as long as they do not change.
+// once, as long as they do not change. Where Fetch names a cluster, those that say that they
+// are of another count as Foreign.
 type Vetter struct {
 	// Store is the one that is listed.
 	Store Objects
@@ -38,8 +39,15 @@ type vetted struct {
 	// of is the backup as it was listed.
 	size  int64
 	files cluster.BackupFiles
+	finding
+}
+
+// A finding is what the files of a backup say of it.
+type finding struct {
 	// why is why it does not count, empty if it does.
 	why string
+	// foreign is the cluster that it is of, if that is another one.
+	foreign string
 }
 
 // Vet returns the backups that count, in their order, and some of those that do
@@ -47,37 +55,38 @@ type vetted struct {
 // not asked for again.
 func (v *Vetter) Vet(ctx context.Context, listed []cluster.Backup) (
 	good []cluster.Backup, bad []cluster.Uncounted, err error) {
-	whys, err := v.whys(ctx, listed)
+	found, err := v.find(ctx, listed)
 	if err != nil {
 		return nil, nil, err
 	}
 	good = make([]cluster.Backup, 0, len(listed))
 	for i, b := range listed {
 		switch {
-		case whys[i] == "":
+		case found[i].why == "":
+			b.Foreign = found[i].foreign
 			good = append(good, b)
 		case len(bad) < cluster.MaxUncounted:
-			bad = append(bad, cluster.Uncounted{Name: b.Name, Why: whys[i]})
+			bad = append(bad, cluster.Uncounted{Name: b.Name, Why: found[i].why})
 		}
 	}
 	return good, bad, nil
 }
 
-// whys returns for each backup why it does not count.
-func (v *Vetter) whys(ctx context.Context, listed []cluster.Backup) ([]string, error) {
+// find returns what is found of each backup.
+func (v *Vetter) find(ctx context.Context, listed []cluster.Backup) ([]finding, error) {
 	v.mu.Lock()
 	before := v.known
 	v.mu.Unlock()
-	whys, errs := make([]string, len(listed)), make([]error, len(listed))
+	found, errs := make([]finding, len(listed)), make([]error, len(listed))
 	var asking errgroup.Group
 	asking.SetLimit(vetReads)
 	for i, b := range listed {
 		if k, ok := before[b.Name]; ok && k.size == b.Size && k.files == b.Files {
-			whys[i] = k.why
+			found[i] = k.finding
 			continue
 		}
 		asking.Go(func() error {
-			whys[i], errs[i] = v.why(ctx, b)
+			found[i], errs[i] = v.read(ctx, b)
 			return nil
 		})
 	}
@@ -86,11 +95,11 @@ func (v *Vetter) whys(ctx context.Context, listed []cluster.Backup) ([]string, e
 	var first error
 	for i, b := range listed {
 		if errs[i] == nil {
-			after[b.Name] = vetted{b.Size, b.Files, whys[i]}
+			after[b.Name] = vetted{b.Size, b.Files, found[i]}
 			continue
 		}
 		unread++
-		whys[i], first = errs[i].Error(), errs[i]
+		found[i], first = finding{why: errs[i].Error()}, errs[i]
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -106,7 +115,7 @@ func (v *Vetter) whys(ctx context.Context, listed []cluster.Backup) ([]string, e
 	}
 	if v.known == nil || len(listed) >= len(v.known)/2 {
 		v.known = after
-		return whys, nil
+		return found, nil
 	}
 	// A part of the list: what is known of the rest stays.
 	for name, k := range before {
@@ -115,25 +124,31 @@ func (v *Vetter) whys(ctx context.Context, listed []cluster.Backup) ([]string, e
 		}
 	}
 	v.known = after
-	return whys, nil
+	return found, nil
 }
 
-// why reads about one backup. An error says nothing about it.
-func (v *Vetter) why(ctx context.Context, b cluster.Backup) (string, error) {
+// read reads about one backup. An error says nothing about it.
+func (v *Vetter) read(ctx context.Context, b cluster.Backup) (finding, error) {
 	d, err := v.Fetch.describe(ctx, v.Store, b.Name)
 	switch {
 	case errors.Is(err, ErrFormat):
-		return "", nil // of a later version of this project, which counts it
+		return finding{}, nil // of a later version of this project, which counts it
 	case errors.Is(err, ErrDamaged), errors.Is(err, ErrSigner):
-		return err.Error(), nil
+		return finding{why: err.Error()}, nil
 	case err != nil:
-		return "", err
-	case d.Format == 0:
-		return "", nil
-	case d.Object.Size != b.Size:
-		return fmt.Sprintf("its data has %d bytes, its description says %d", b.Size, d.Object.Size), nil
-	case (d.Encryption != "") != b.Encrypted:
-		return "its data is not in the form that its description says", nil
+		return finding{}, err
+	case d.Format > 0 && d.Object.Size != b.Size:
+		return finding{why: fmt.Sprintf("its data has %d bytes, its description says %d", b.Size, d.Object.Size)}, nil
+	case d.Format > 0 && (d.Encryption != "") != b.Encrypted:
+		return finding{why: "its data is not in the form that its description says"}, nil
 	}
-	return "", nil
+	return finding{foreign: v.Fetch.foreign(d)}, nil
+}
+
+// foreign returns the cluster that d is of, if it says one and that is not the one of o.
+func (o FetchOptions) foreign(d Description) string {
+	if o.Cluster == "" || d.Cluster == o.Cluster {
+		return ""
+	}
+	return d.Cluster
 }

@@ -18,6 +18,10 @@ type Backup struct {
 	// Suspect says that one machine did, whose memory may be to blame: it counts.
 	Damaged bool `json:"damaged,omitempty"`
 	Suspect bool `json:"suspect,omitempty"`
+	// Foreign is the name of the cluster that it is of, by what it says of itself, if that
+	// is another one. It can be restored by its name. Otherwise it counts for nothing, and
+	// is not deleted.
+	Foreign string `json:"foreign,omitempty"`
 	// Files is what a listing shows of the files that say what it is.
 	Files BackupFiles `json:"-"`
 }

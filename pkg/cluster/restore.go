@@ -126,10 +126,19 @@ func (o Observation) HighWater() Revision {
 	return high
 }
 
+// Own returns the backups of this cluster: those that do not say that they are of another.
+func (s Store) Own() []Backup {
+	foreign := func(b Backup) bool { return b.Foreign != "" }
+	if !slices.ContainsFunc(s.Backups, foreign) {
+		return s.Backups
+	}
+	return slices.DeleteFunc(slices.Clone(s.Backups), foreign)
+}
+
 // Inspected returns when a backup was last verified, and last restored for a
 // trial, with success. A trial verifies too.
 func (s Store) Inspected() (verified, drilled time.Time) {
-	for _, b := range s.Backups {
+	for _, b := range s.Own() {
 		if b.Verified.After(verified) {
 			verified = b.Verified
 		}

@@ -154,9 +154,10 @@ func collectMembers(o cluster.Observation, gauge func(*prometheus.Desc, float64,
 // collectStore reports the backups, also those that a store that is not reachable had.
 func collectStore(s cluster.Store, gauge func(*prometheus.Desc, float64, ...string)) {
 	gauge(storeDesc, one(s.Reachable))
-	gauge(backupsDesc, float64(len(s.Backups)))
-	if len(s.Backups) > 0 {
-		gauge(backupDesc, seconds(s.Backups[0].At))
+	own := s.Own()
+	gauge(backupsDesc, float64(len(own)))
+	if len(own) > 0 {
+		gauge(backupDesc, seconds(own[0].At))
 	}
 	verified, drilled := s.Inspected()
 	if !verified.IsZero() {

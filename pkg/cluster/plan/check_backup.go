@@ -2,7 +2,7 @@ package plan
 
 // backup makes sure that a backup that is not damaged is as fresh as the policy asks for.
 func (c checker) backup(step string) error {
-	for _, b := range c.obs.Store.Backups {
+	for _, b := range c.obs.Store.Own() {
 		ahead := b.At.Sub(c.obs.At) // of a clock that is wrong
 		if !b.Damaged && ahead <= c.policy.MaxClockSkew && -ahead <= c.policy.BackupFresh {
 			return nil

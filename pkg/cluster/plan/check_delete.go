@@ -8,8 +8,13 @@ import (
 )
 
 func (c checker) prune(op *BackupPrune) error {
-	var newest, good cluster.Backup
 	for _, b := range c.obs.Store.Backups {
+		if b.Foreign != "" && slices.Contains(op.Remove, b.Name) {
+			return unsafe("foreign", "%s is a backup of the cluster %q", b.Name, b.Foreign)
+		}
+	}
+	var newest, good cluster.Backup
+	for _, b := range c.obs.Store.Own() {
 		if b.At.After(newest.At) {
 			newest = b
 		}
@@ -22,7 +27,7 @@ func (c checker) prune(op *BackupPrune) error {
 			return unsafe("newest", "%s is the newest backup", last.Name)
 		}
 	}
-	for _, b := range c.obs.Store.Backups {
+	for _, b := range c.obs.Store.Own() {
 		if !slices.Contains(op.Remove, b.Name) || b.Damaged || c.goodOfDay(b.At, op.Remove) || c.overLimits(b.At, op.Remove) {
 			continue
 		}
@@ -40,7 +45,7 @@ func (c checker) prune(op *BackupPrune) error {
 func (c checker) overLimits(at time.Time, remove []string) bool {
 	begin := at.UTC().Truncate(24 * time.Hour)
 	count, bytes := 0, int64(0)
-	for _, b := range c.obs.Store.Backups {
+	for _, b := range c.obs.Store.Own() {
 		if b.At.After(c.obs.At) || b.At.Before(begin) && slices.Contains(remove, b.Name) {
 			continue
 		}
@@ -55,7 +60,7 @@ func (c checker) overLimits(at time.Time, remove []string) bool {
 func (c checker) goodOfDay(at time.Time, remove []string) bool {
 	begin := at.UTC().Truncate(24 * time.Hour)
 	end := begin.Add(24 * time.Hour)
-	return slices.ContainsFunc(c.obs.Store.Backups, func(b cluster.Backup) bool {
+	return slices.ContainsFunc(c.obs.Store.Own(), func(b cluster.Backup) bool {
 		return !b.At.Before(begin) && b.At.Before(end) && !b.Damaged && !slices.Contains(remove, b.Name)
 	})
 }
@@ -65,7 +70,7 @@ func (c checker) goodOfDay(at time.Time, remove []string) bool {
 // most.
 func (c checker) daysOfBackups(since time.Time) time.Duration {
 	var times []time.Time
-	for _, b := range c.obs.Store.Backups {
+	for _, b := range c.obs.Store.Own() {
 		if !b.Damaged && b.At.After(since) && b.At.Before(c.obs.At) {
 			times = append(times, b.At)
 		}

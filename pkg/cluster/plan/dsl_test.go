@@ -239,6 +239,12 @@ func (s *stage) storeFact(kind string, args []string) error {
 		for i := range store.Backups {
 			store.Backups[i].Damaged = store.Backups[i].Damaged || store.Backups[i].Name == args[0]
 		}
+	case "foreign": // of the cluster "other", of that age
+		for i := range store.Backups {
+			if store.Backups[i].Name == backupOf(s.obs.At, args[0]) {
+				store.Backups[i].Foreign = "other"
+			}
+		}
 	default:
 		return s.restoreFact(kind, args)
 	}

@@ -26,6 +26,7 @@ const (
 	ClockSkew         Reason = "clock-skew"
 	BackupsGone       Reason = "backups-gone"
 	BackupsUncounted  Reason = "backups-uncounted"
+	BackupsForeign    Reason = "backups-foreign"
 	StoreUnreachable  Reason = "store-unreachable"
 	StoreNotShared    Reason = "store-not-shared"
 	RecordInvalid     Reason = "record-invalid"
@@ -132,6 +133,11 @@ var reasonDocs = []ReasonDoc{
 			"ends this hold.",
 		"The text says why. If signers are trusted, give the daemons the key of one of them, or trust the key that " +
 			"signed the backups."},
+	{BackupsForeign,
+		"Another cluster writes its backups into this store. They do not count as backups of this cluster, and are not " +
+			"deleted. Everything continues.",
+		"Give each cluster a store of its own with --backup-store. Then move the backups that the text names, and " +
+			"those like it, to the store of their cluster."},
 	{StoreUnreachable,
 		"The control store does not answer. The cluster keeps running and processes are restarted, but no step is " +
 			"taken that needs a backup first or has to be recorded in the store.",

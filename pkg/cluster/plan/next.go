@@ -120,6 +120,7 @@ var rules = []func(*view) (Operation, verdict){
 	ruleVersion,
 	ruleGone,
 	ruleUncounted,
+	ruleForeign,
 	ruleRequests,
 	ruleBackup,
 	ruleInspect,

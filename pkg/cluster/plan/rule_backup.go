@@ -23,7 +23,7 @@ func ruleClock(l *view) (Operation, verdict) {
 			v = stop
 		}
 	}
-	for _, b := range l.obs.Store.Backups {
+	for _, b := range l.obs.Store.Own() {
 		if ahead := b.At.Sub(l.obs.At); ahead > l.policy.MaxClockSkew {
 			l.hold(ClockSkew, "backup %s is dated %s in the future", b.Name, ahead.Round(1e9))
 			return nil, stop
@@ -40,12 +40,13 @@ func ruleGone(l *view) (Operation, verdict) {
 		return nil, goOn
 	}
 	var newest *cluster.Backup
-	for i, b := range l.obs.Store.Backups {
+	own := l.obs.Store.Own()
+	for i, b := range own {
 		if !b.At.Before(seen) {
 			return nil, goOn
 		}
 		if newest == nil || b.At.After(newest.At) {
-			newest = &l.obs.Store.Backups[i]
+			newest = &own[i]
 		}
 	}
 	if newest == nil {
@@ -72,6 +73,22 @@ func ruleUncounted(l *view) (Operation, verdict) {
 	l.hold(BackupsUncounted,
 		"none of the %s folders in the store that look like backups counts as one; the newest is %s: %s", count,
 		newest.Name, newest.Why)
+	return nil, goOn
+}
+
+// ruleForeign says that another cluster has backed up into this store since the incarnation
+// began. Older ones are left alone: somebody may have copied them to restore one.
+func ruleForeign(l *view) (Operation, verdict) {
+	rec := l.record()
+	if rec == nil {
+		return nil, goOn
+	}
+	for _, b := range l.obs.Store.Backups {
+		if b.Foreign != "" && b.At.After(rec.At) {
+			l.hold(BackupsForeign, "%s is a backup of the cluster %q, taken since this one runs", b.Name, b.Foreign)
+			break
+		}
+	}
 	return nil, goOn
 }
 
@@ -132,7 +149,7 @@ func rulePrune(l *view) (Operation, verdict) {
 		Hourly: l.policy.HourlyRetention, Daily: l.policy.DailyRetention, MaxCount: l.policy.MaxBackups,
 		MaxBytes: l.policy.MaxBackupBytes,
 	}
-	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Backups)
+	expired := retention.Expired(policy, l.obs.At, l.obs.Store.Own())
 	var remove []string
 	for _, b := range slices.Backward(expired) {
 		if len(remove) < maxPrune {

@@ -232,11 +232,12 @@ func (l *view) retryDelay(n *cluster.Node) time.Duration {
 	return max(0, backoff.Doubled(time.Minute, time.Hour, failed-2)-l.age(last))
 }
 
-// newest returns the newest backup that does not lie in the future and is not
+// newest returns the newest backup of this cluster that does not lie in the future and is not
 // known to be damaged, nil for none.
 func (l *view) newest() *cluster.Backup {
-	for i := range l.obs.Store.Backups {
-		b := &l.obs.Store.Backups[i]
+	own := l.obs.Store.Own()
+	for i := range own {
+		b := &own[i]
 		if b.At.Sub(l.obs.At) <= l.policy.MaxClockSkew && !b.Damaged {
 			return b
 		}

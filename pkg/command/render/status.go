@@ -151,9 +151,9 @@ func Spec(s cluster.Spec) string {
 }
 
 func (p *page) backups(s cluster.Store) string {
-	switch {
-	case len(s.Backups) > 0:
-		b := s.Backups[0]
+	switch own := s.Own(); {
+	case len(own) > 0:
+		b := own[0]
 		return b.Name + ", " + Age(p.now.Sub(b.At))
 	case s.BackupsKnown && !s.BackupsRead.IsZero():
 		return "none when the store was last read, " + Age(p.now.Sub(s.BackupsRead))

@@ -132,12 +132,13 @@ func (p *Page) doing(r reconcile.Report, in inputs) {
 
 func (p *Page) backups(s cluster.Store, now time.Time) {
 	verified, drilled := s.Inspected()
+	own := s.Own()
 	p.Backups = Backups{
-		Known: s.BackupsKnown || len(s.Backups) > 0, Count: len(s.Backups), Problem: s.BackupsProblem,
+		Known: s.BackupsKnown || len(s.Backups) > 0, Count: len(own), Problem: s.BackupsProblem,
 		Verified: since(verified, now), Drilled: since(drilled, now),
 	}
-	if len(s.Backups) > 0 {
-		p.Backups.Newest = since(s.Backups[0].At, now)
+	if len(own) > 0 {
+		p.Backups.Newest = since(own[0].At, now)
 	}
 	if !s.Reachable {
 		p.Backups.Problem = cmp.Or(p.Backups.Problem, "the store does not answer")
@@ -174,6 +175,8 @@ func (p *Page) timeLine(backups []cluster.Backup, history reading[[]store.Histor
 		}
 		e.Detail = strings.Join(notes, ", ")
 		switch {
+		case b.Foreign != "":
+			e.Problem = "of the cluster " + b.Foreign
 		case b.Damaged:
 			e.Problem = "damaged"
 		case b.Suspect:

@@ -308,6 +308,13 @@ func TestWhatIsNotABackupDoesNotCount(t *testing.T) {
 		t.Errorf("with nobody trusted there are %v, want %v", got, want)
 	}
 	h.view = NewStoreView(h.s, 6*time.Second, func() time.Time { return h.now })
+	h.view.Vet(backup.FetchOptions{Cluster: "main"})
+	for _, b := range h.answer().Store.Backups {
+		if want := map[string]string{foreign: "events"}[b.Name]; b.Foreign != want {
+			t.Errorf("%s is of the other cluster %q, want %q", b.Name, b.Foreign, want)
+		}
+	}
+	h.view = NewStoreView(h.s, 6*time.Second, func() time.Time { return h.now })
 	h.view.Vet(backup.FetchOptions{Trusted: trusted, Cluster: "main"})
 	a := h.answer()
 	if got, want := names(a.Store.Backups), []string{signed}; !slices.Equal(got, want) {

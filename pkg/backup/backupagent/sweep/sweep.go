@@ -31,7 +31,8 @@ type Store interface {
 	DeleteBackup(ctx context.Context, name string) error
 }
 
-// A Vetted is a Store of which only those backups count that are what they say.
+// A Vetted is a Store of which only those backups count that are what they say, and not of
+// another cluster.
 // The others are neither counted nor deleted.
 type Vetted struct {
 	Store
@@ -46,7 +47,7 @@ func (v Vetted) Backups(ctx context.Context) ([]cluster.Backup, error) {
 		return nil, err
 	}
 	good, _, err := v.Vet(ctx, all)
-	return good, err
+	return cluster.Store{Backups: good}.Own(), err
 }
 
 // A Plan says what stays and what goes.

@@ -131,13 +131,13 @@ func (p *page) summary(r reconcile.Report, v View) {
 	p.add(text(strings.Join(facts, ", ")))
 	backup := "no backup"
 	switch {
-	case len(obs.Store.Backups) > 0:
+	case len(obs.Store.Own()) > 0:
 	case obs.Store.BackupsProblem != "":
 		backup = "backups unknown: " + obs.Store.BackupsProblem
 	case !obs.Store.BackupsKnown:
 		backup = "backups unknown"
 	}
-	if list := obs.Store.Backups; len(list) > 0 {
+	if list := obs.Store.Own(); len(list) > 0 {
 		backup = fmt.Sprintf("last backup %s (%s)", render.Age(v.Now.Sub(list[0].At)), render.Bytes(list[0].Size))
 	}
 	p.add(text(fmt.Sprintf("seen %s, %s, read in %s", render.Age(since), backup, latency(v.Took))))
