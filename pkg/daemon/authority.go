@@ -40,8 +40,11 @@ const maxAsked = 64
 // holds reports why the holder of an order with a term does not have the lease.
 // It is asked for nothing where this node has given its vote, and that runs. spare
 // says that the node has neither a member nor a promise: then it is no lease voter, and
-// a record that it has kept may be so old that nobody named in it is left.
-func (a *authority) holds(ctx context.Context, e plan.Order, spare bool) error {
+// a record that it has kept may be so old that nobody named in it is left. The same goes for
+// one that has promised to begin with a cluster and has no member: that may have begun
+// without it, and moved on. But it may still begin, so the record counts, and beside it
+// what the store says.
+func (a *authority) holds(ctx context.Context, e plan.Order, spare, promised bool) error {
 	claim := lease.Claim{Holder: e.Holder, Term: e.Term, LeaseVoters: e.LeaseVoters}
 	own, err := a.voter.Standing(ctx)
 	if err != nil {
@@ -53,16 +56,13 @@ func (a *authority) holds(ctx context.Context, e plan.Order, spare bool) error {
 	if spare {
 		own.LeaseVoters = cluster.LeaseVoters{}
 	}
-	evidence := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{a.self: own}}
 	unknown := len(own.LeaseVoters.Names) == 0
-	var others []cluster.NodeName
-	if unknown || own.LeaseVoters.Token != claim.LeaseVoters.Token {
-		a.consult(ctx, &evidence)
-		// If others are the lease voters, they say so.
-		others = a.others()
-	}
-	a.gather(ctx, claim, &evidence, others)
+	consult := unknown || own.LeaseVoters.Token != claim.LeaseVoters.Token
+	evidence := a.evidence(ctx, claim, own, consult)
 	err = claim.Proven(evidence)
+	if err != nil && promised && !consult && !a.hasData() {
+		err = claim.Proven(a.evidence(ctx, claim, own, true))
+	}
 	if err == nil && unknown && evidence.Newest == "" {
 		err = a.harmless(e.Operation)
 	}
@@ -74,6 +74,20 @@ func (a *authority) holds(ctx context.Context, e plan.Order, spare bool) error {
 		}
 	}
 	return nil
+}
+
+// evidence is what this node, which stands so, finds out about a claim, also from the store,
+// where that is to be consulted.
+func (a *authority) evidence(ctx context.Context, c lease.Claim, own lease.Standing, consult bool) lease.Evidence {
+	e := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{a.self: own}}
+	var others []cluster.NodeName
+	if consult {
+		a.consult(ctx, &e)
+		// If others are the lease voters, they say so.
+		others = a.others()
+	}
+	a.gather(ctx, c, &e, others)
+	return e
 }
 
 // consultTimeout bounds how long an order waits for the store. What an order proves lasts

@@ -58,6 +58,23 @@ func (s *site) remembers(a *cluster.Assigned, names ...cluster.NodeName) {
 	s.authority.voter = s.voter
 }
 
+// promised has the node, which has no member, promise to begin t1 with lease voters of whom nobody
+// is left, while b, c and d have the lease voters' record by now.
+func (s *site) promised() {
+	s.t.Helper()
+	s.remembers(nil, "a", "y", "z")
+	must(s.t, s.state.Update(func(st *nodestate.State) error {
+		st.Prepared = &cluster.Prepared{Token: "t1", Version: version}
+		return nil
+	}))
+	s.confirmed(5, "b", "b", "c", "d")
+	for n, x := range s.standings {
+		x.LeaseVoters.Term = 4
+		s.standings[n] = x
+	}
+	s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
+}
+
 // aside makes a directory with data that was set aside long ago.
 func (s *site) aside() string {
 	s.t.Helper()
@@ -192,6 +209,27 @@ func TestATermWithoutALeaseOrdersNothing(t *testing.T) {
 			s.viewErr = errors.New("the store is away")
 			return s.madeUp(leaseVoters("t3", 1, "stranger"))
 		}},
+		{"to a node that has promised, and whose store does not know them", func(s *site) plan.Order {
+			s.promised()
+			return s.signed(5, "b", discardA)
+		}},
+		{"to a node that has promised, and whose store knows others", func(s *site) plan.Order {
+			s.promised()
+			s.published = leaseVoters("t1", 4, "b", "c", "d")
+			return s.madeUp(leaseVoters("t1", 1000, "stranger"))
+		}},
+		{"to a node that has promised, in the store's earlier incarnation", func(s *site) plan.Order {
+			s.promised()
+			s.published = leaseVoters("t1", 4, "b", "c", "d")
+			s.view.Incarnations = append(s.view.Incarnations, cluster.Incarnation{Number: 2, Token: "t2"})
+			return s.signed(5, "b", discardA)
+		}},
+		{"to a member's node, whatever its store knows", func(s *site) plan.Order {
+			s.promised()
+			s.leaseVoter("a", "y", "z")
+			s.published = leaseVoters("t1", 4, "b", "c", "d")
+			return s.signed(5, "b", discardA)
+		}},
 		{"no lease voters at all", func(*site) plan.Order { return order(5, "b", discardA) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -269,6 +307,11 @@ func TestWhoHasTheLeaseIsObeyed(t *testing.T) {
 			s.remembers(nil, "z")
 			s.confirmed(5, "b", "b", "c", "d")
 			s.view.Incarnations = []cluster.Incarnation{{Number: 1, Token: "t1"}}
+			return s.signed(5, "b", discardA)
+		}},
+		{"of a node that has promised, and of whose lease voters nobody is left", func(s *site) plan.Order {
+			s.promised()
+			s.published = leaseVoters("t1", 4, "b", "c", "d")
 			return s.signed(5, "b", discardA)
 		}},
 		{"of a node that knows no lease voters", func(s *site) plan.Order {

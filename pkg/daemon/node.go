@@ -98,7 +98,7 @@ func (n *node) entitled(ctx context.Context, e plan.Order) error {
 		if _, err := durable(n.state).Witness(e.Term, e.Holder); err != nil {
 			return err
 		}
-		return n.authority.holds(ctx, e, s.Assigned == nil && s.Prepared == nil)
+		return n.authority.holds(ctx, e, s.Assigned == nil && s.Prepared == nil, s.Assigned == nil && s.Prepared != nil)
 	}
 	if err := n.observeTerm(ctx, e); err != nil {
 		return err

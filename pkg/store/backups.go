@@ -128,6 +128,14 @@ func (s *Store) Leftovers(ctx context.Context, before time.Time) ([]string, erro
 	return l.Leftovers(before), nil
 }
 
+// HasBackup reports whether a backup is there, by its marker. It asks the store for that alone.
+func (s *Store) HasBackup(ctx context.Context, name string) (bool, error) {
+	if err := checkName(name); err != nil {
+		return false, fmt.Errorf("look for backup: %w", err)
+	}
+	return s.Exists(ctx, name+"/"+retention.MarkerFile)
+}
+
 // DeleteBackup deletes a backup, its marker first, so that one that is half
 // deleted does not look complete, and then all else that has its name. That
 // there is none is success. It refuses a name under which there are other things

@@ -62,7 +62,7 @@ func (w *world) do(by *node, obs *cluster.Observation, op plan.Operation) error 
 	case *plan.RequestClose:
 		return w.closeRequest(by, op)
 	case *plan.BackupPrune:
-		return w.prune(by, op)
+		return w.prune(by, obs, op)
 	case *plan.LeaseVotersWrite:
 		return w.writeLeaseVoters(by, op)
 	}
@@ -99,9 +99,13 @@ func (w *world) createIncarnation(by *node, op *plan.IncarnationCreate) error {
 	return nil
 }
 
-func (w *world) prune(by *node, op *plan.BackupPrune) error {
+// prune looks for the backup that is to stay first: what was observed may be of the past.
+func (w *world) prune(by *node, obs *cluster.Observation, op *plan.BackupPrune) error {
 	if w.unreadable(by) {
 		return errUnreachable
+	}
+	if !w.config.Trusting && !w.stays(obs.Store.Backups, op.Remove) {
+		return fmt.Errorf("the backup that is to stay is not there: %w", errRefuse)
 	}
 	if len(w.store.backups) > 0 && slices.Contains(op.Remove, w.store.backups[0].Name) {
 		w.violate("newest", "the newest backup %s was pruned", w.store.backups[0].Name)
@@ -110,6 +114,17 @@ func (w *world) prune(by *node, op *plan.BackupPrune) error {
 		return slices.Contains(op.Remove, b.Name)
 	})
 	return nil
+}
+
+// stays reports whether the store has the newest good backup of a list, without those that are to
+// go.
+func (w *world) stays(listed []cluster.Backup, remove []string) bool {
+	for _, b := range listed { // newest first
+		if !b.Damaged && !slices.Contains(remove, b.Name) {
+			return slices.ContainsFunc(w.store.backups, func(o cluster.Backup) bool { return o.Name == b.Name })
+		}
+	}
+	return true
 }
 
 // reconfigure changes the member list through the leader of g.

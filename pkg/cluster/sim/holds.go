@@ -69,7 +69,7 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 	case plan.NodeUnreachable, plan.LeaseVotersDiffer:
 		return missing
 	case plan.Restoring:
-		return missing || !led
+		return missing || !led || w.stagedElsewhere()
 	case plan.Grace, plan.MemberStarting, plan.QuorumMargin:
 		// A voter that cannot be replaced stays unhealthy.
 		return led && w.spares(g) == 0

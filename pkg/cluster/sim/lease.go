@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -253,30 +252,18 @@ func (w *world) entitled(n *node, o order) error {
 		if n.assigned == nil && n.prepared == nil {
 			own.LeaseVoters = cluster.LeaseVoters{} // a spare is no lease voter
 		}
-		if err := claim.Proven(w.evidence(n, claim, own)); err != nil {
+		unknown := len(own.LeaseVoters.Names) == 0 || own.LeaseVoters.Token != claim.LeaseVoters.Token
+		err := claim.Proven(w.evidence(n, claim, own, unknown))
+		if err != nil && !unknown && n.assigned == nil && !n.disk.data {
+			// What it has promised may have begun, and moved on, without it.
+			err = claim.Proven(w.evidence(n, claim, own, true))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	n.grantor.Durable = d
 	return nil
-}
-
-// evidence is what n finds out about a claim.
-func (w *world) evidence(n *node, c lease.Claim, own lease.Standing) lease.Evidence {
-	e := lease.Evidence{Own: own, Answers: map[cluster.NodeName]lease.Standing{n.name: own}}
-	var ask []cluster.NodeName
-	if len(own.LeaseVoters.Names) == 0 || own.LeaseVoters.Token != c.LeaseVoters.Token {
-		if i := len(w.store.incarnations); i > 0 && !w.unreadable(n) {
-			newest := w.store.incarnations[i-1]
-			e.Newest, e.InitialMembers = newest.Token, cluster.InitialMemberNames(newest.Voters)
-		}
-		ask = names
-	}
-	for range lease.AskRounds {
-		maps.Copy(e.Answers, w.standings(n, append(c.Ask(e), ask...)))
-		ask = nil
-	}
-	return e
 }
 
 // unfenced reports whether a node that runs a member takes op without a term.
@@ -292,17 +279,6 @@ func unfenced(n *node, op plan.Operation) bool {
 		return n.leaseVoters().Token != op.Token
 	}
 	return false
-}
-
-// standings asks nodes what they say of the lease.
-func (w *world) standings(by *node, ask []cluster.NodeName) map[cluster.NodeName]lease.Standing {
-	answers := map[cluster.NodeName]lease.Standing{}
-	for _, name := range ask {
-		if n := w.node(name); n != nil && n != by && w.reaches(by, n) {
-			answers[name] = n.grantor.Standing(n.mono(w.now))
-		}
-	}
-	return answers
 }
 
 // writeLeaseVoters has the holder's candidate change the record.

@@ -272,7 +272,9 @@ func (w *world) versionHeld(r plan.Reason) bool {
 	}
 	switch r {
 	case plan.NotYet:
-		return any(func(n *node) bool { return n.assigned != nil && n.assigned.Quarantined || n.up && n.hangs() })
+		return any(func(n *node) bool {
+			return n.assigned != nil && n.assigned.Quarantined || n.up && n.hangs() || !n.usable() && n.changing().Pending()
+		})
 	case plan.VersionDiffers:
 		back := !want.AtLeast(3, 5) && any(func(n *node) bool {
 			return n.assigned != nil && n.assigned.Version.AtLeast(3, 5)

@@ -158,3 +158,12 @@ func (w *world) unrecorded() bool {
 		return n.up && (promised || n.disk.data && !w.recorded(n.disk.token))
 	})
 }
+
+// stagedElsewhere reports whether a node has staged an incarnation to which another has changed
+// over, by a record that the store does not have: clients are let in to nobody before a person
+// has said which of them goes on.
+func (w *world) stagedElsewhere() bool {
+	return w.config.RolledBack && slices.ContainsFunc(w.nodes, func(n *node) bool {
+		return n.up && n.staged != nil && !w.recorded(n.staged.Token) && w.changedOver(n.staged.Token)
+	})
+}

@@ -127,6 +127,9 @@ func TestRollBackRegressions(t *testing.T) {
 		30434270259781019: "a slow store lists a record while it goes back",
 		10964161553700480: "a restore that lets no client in does not end what serves, where the store has no record of either",
 		47883524812991491: "the operator turns off what cannot be declared lost",
+		25409339740403094: "what is to stay is looked for before anything is pruned",
+		39544555740820168: "nobody is opened beside what is staged by a record that is lost",
+		69639068747334236: "nor where its request is lost too",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -101,6 +101,7 @@ func TestSealedRegressions(t *testing.T) {
 		47427141216719061: "what was restored later is lost, and what runs gets a record",
 		1507448224055778:  "another backup was staged for the same request",
 		56325979740359689: "a coordinator without a store leaves no trace",
+		10664702418928440: "what a node has promised has begun, and moved on, without it",
 	} {
 		c := sealedRestores
 		c.Record = true

@@ -225,7 +225,7 @@ func (w *world) act(by *node) outcome {
 	if !w.unreadable(by) {
 		term, _, _ := by.candidate.Held(by.mono(w.now))
 		if w.published == nil || term >= w.published.term {
-			w.published = &published{obs: obs, term: term}
+			w.published = &published{obs: obs, term: term, in: w.storeOf(by)}
 			w.mark(by, obs.Revision)
 		}
 	}

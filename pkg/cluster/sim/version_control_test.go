@@ -224,6 +224,7 @@ func TestVersionRegressions(t *testing.T) {
 		{"what is well for a moment before its disk hangs was not seen", []uint64{91280000100070}},
 		{"a machine that is gone changes nothing", []uint64{91250000500552}},
 		{"nobody goes back to a version that dies on the data", []uint64{44612341126755569}},
+		{"a downgrade is cancelled when what is between two versions is replaced", []uint64{28642542245467381}},
 		{"a daemon has to know its member first", []uint64{1240, 3883, 4899}},
 	}
 	for _, tt := range tests {

@@ -161,10 +161,11 @@ type failure struct {
 	wait       time.Duration
 }
 
-// What is published is the observation of a coordinator in a term.
+// What is published is the observation of a coordinator in a term, in a store.
 type published struct {
 	obs  cluster.Observation
 	term cluster.Term
+	in   *store
 }
 
 // A delayed operation was planned, and is carried out later.

@@ -30,6 +30,8 @@ type Records interface {
 	ReplaceSpec(ctx context.Context, s cluster.Spec) error
 	// CloseRequest takes a request out of the queue, and keeps how it ended.
 	CloseRequest(ctx context.Context, r store.Closed) error
+	// HasBackup reports whether a backup is there now.
+	HasBackup(ctx context.Context, name string) (bool, error)
 	// DeleteBackup deletes a backup; one that is not there is success.
 	DeleteBackup(ctx context.Context, name string) error
 }
@@ -295,7 +297,7 @@ func (c *Coordinator) effect(ctx context.Context, obs cluster.Observation, op pl
 	case *plan.LeaseVotersWrite:
 		return c.Fence.ChangeLeaseVoters(ctx, op.Token, op.Names)
 	case *plan.BackupPrune:
-		return c.prune(ctx, op)
+		return c.prune(ctx, obs, op)
 	}
 	return c.membership(ctx, obs, op)
 }
@@ -324,16 +326,6 @@ func (c *Coordinator) closed(obs cluster.Observation, op *plan.RequestClose) sto
 		}
 	}
 	return r
-}
-
-func (c *Coordinator) prune(ctx context.Context, op *plan.BackupPrune) error {
-	var errs []error
-	for _, name := range op.Remove {
-		if err := c.Records.DeleteBackup(ctx, name); err != nil {
-			errs = append(errs, fmt.Errorf("delete backup %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // membership carries out a change of the member list.

@@ -36,9 +36,12 @@ type stage struct {
 
 	execute func(ctx context.Context, term cluster.Term) error
 	records error
-	members []cluster.Member // what etcd says now
-	etcdErr error
-	asked   []string // the URLs that etcd was asked at
+	// wentBack says that the store has no backup that is looked for, lookErr that looking fails.
+	wentBack bool
+	lookErr  error
+	members  []cluster.Member // what etcd says now
+	etcdErr  error
+	asked    []string // the URLs that etcd was asked at
 	// revisions and hashes are of the members, by client URL.
 	revisions map[string]cluster.Revision
 	hashes    map[string]uint32
@@ -167,6 +170,11 @@ func (st *stage) CloseRequest(_ context.Context, r store.Closed) error {
 	return st.records
 }
 
+func (st *stage) HasBackup(_ context.Context, name string) (bool, error) {
+	st.note("look for %s", name)
+	return !st.wentBack, st.lookErr
+}
+
 func (st *stage) DeleteBackup(_ context.Context, name string) error {
 	st.note("delete %s", name)
 	if st.records != nil && name == "old" {
@@ -269,7 +277,7 @@ func TestEffectsOfTheCoordinator(t *testing.T) {
 		{&plan.SpecWrite{MemberCount: 3, EtcdVersion: etcdversion.Must("3.6.16")}, []string{"spec 3 3.6.16"}},
 		{&plan.LeaseVotersWrite{Token: "t1", Names: []cluster.NodeName{"a", "b"}, Expect: []cluster.NodeName{"a", "b", "c"}},
 			[]string{"lease voters [a b]"}},
-		{&plan.BackupPrune{Remove: []string{"old", "older"}}, []string{"delete old", "delete older"}},
+		{&plan.BackupPrune{Remove: []string{"old", "older"}}, []string{"look for new", "delete old", "delete older"}},
 		{addD, []string{"add [http://d:2380]", "close"}},
 		{removeC, []string{"close", "close", "remove 3", "close"}}, // a and b are asked whether they serve
 		{moveB, []string{"move to 2", "close"}},
@@ -438,7 +446,44 @@ func TestPruneGoesOnAfterAnErrorAndReportsIt(t *testing.T) {
 	st.records = errors.New("access denied")
 	err := st.do(t, &plan.BackupPrune{Remove: []string{"old", "older"}})
 	wantError(t, err, "delete backup old: access denied")
-	st.said(t, "delete old", "delete older")
+	st.said(t, "look for new", "delete old", "delete older")
+}
+
+// A store that has gone back since it was listed may have nothing newer than what is to go.
+func TestNothingIsDeletedWithoutWhatIsToStay(t *testing.T) {
+	st := newStage()
+	st.wentBack = true
+	wantError(t, st.do(t, &plan.BackupPrune{Remove: []string{"old"}}), "new, which is to stay, is not in the store any more")
+	st.said(t, "look for new")
+
+	st = newStage()
+	st.lookErr = errors.New("access denied")
+	wantError(t, st.do(t, &plan.BackupPrune{Remove: []string{"old"}}), "look for backup new, which is to stay: access denied")
+	st.said(t, "look for new")
+}
+
+func TestAGoodBackupStays(t *testing.T) {
+	st := newStage()
+	backups := st.obs.Store.Backups
+	for _, tc := range []struct {
+		name   string
+		change func([]cluster.Backup)
+		remove []string
+		want   string
+	}{
+		{"the newest", func([]cluster.Backup) {}, []string{"older"}, "new"},
+		{"of those that stay", func([]cluster.Backup) {}, []string{"new", "older"}, "old"},
+		{"not a damaged one", func(b []cluster.Backup) { b[0].Damaged = true }, []string{"older"}, "old"},
+		{"not one of the future", func(b []cluster.Backup) { b[0].At = noon.Add(time.Hour) }, []string{"older"}, "old"},
+		{"a damaged one where there is no other", func(b []cluster.Backup) { b[0].Damaged = true }, []string{"old", "older"}, "new"},
+		{"none", func([]cluster.Backup) {}, []string{"new", "old", "older"}, ""},
+	} {
+		st.obs.Store.Backups = slices.Clone(backups)
+		tc.change(st.obs.Store.Backups)
+		if got := staying(st.obs, tc.remove); got != tc.want {
+			t.Errorf("%s: %q stays, want %q", tc.name, got, tc.want)
+		}
+	}
 }
 
 func TestTheEffectEndsWithTheLease(t *testing.T) {

@@ -293,6 +293,15 @@ func deleteBackup(t *testing.T, open func() *store.Store) {
 	} {
 		put(t, s, key, "x")
 	}
+	has := func(name string, want bool) {
+		t.Helper()
+		if there, err := s.HasBackup(ctx, name); err != nil || there != want {
+			t.Errorf("backup %s is there: %t, %v", name, there, err)
+		}
+	}
+	has(name, true)
+	has(broken, false)
+	has("2026-11-18T00:00:00Z-000001", false)
 	for _, n := range []string{name, broken} {
 		must(t, s.DeleteBackup(ctx, n))
 		must(t, s.DeleteBackup(ctx, n))
@@ -301,6 +310,7 @@ func deleteBackup(t *testing.T, open func() *store.Store) {
 			is(t, err, store.ErrAbsent)
 		}
 	}
+	has(name, false)
 	if s.DeleteBackup(ctx, other) == nil || get(t, s, other+"/cat.jpg") != "x" {
 		t.Error("something that is not a backup was deleted")
 	}
