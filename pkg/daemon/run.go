@@ -348,6 +348,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 			return previous(ctx, d.store, d.now())
 		},
 		Early:    d.early,
+		Won:      d.view.Relist,
 		Fit:      d.fit,
 		Progress: func(within time.Duration) { d.progress.within(d.now(), within) },
 		Deadline: apply.Timeout,

@@ -195,6 +195,22 @@ func TestAListGoesOnAfterAFailure(t *testing.T) {
 	})
 }
 
+// Who has won the lease sees what the coordinator before it took.
+func TestTheBackupsOfTheCoordinatorBeforeAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSlowView(t, 1, 0)
+		c.until()
+		taken := c.backup(time.Now())
+		if a := c.answer(); len(a.Store.Backups) != 1 {
+			t.Errorf("before there are %d", len(a.Store.Backups))
+		}
+		c.view.Relist()
+		if a := c.answer(); len(a.Store.Backups) != 2 || a.Store.Backups[0].Name != taken {
+			t.Errorf("afterwards there are %+v", a.Store.Backups)
+		}
+	})
+}
+
 // A backup that was just taken, verified or deleted is seen within two observations,
 // however long the list is.
 func TestChangesOfALongListAreSeenAtOnce(t *testing.T) {

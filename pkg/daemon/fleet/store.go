@@ -129,6 +129,13 @@ func (v *StoreView) Stale() {
 	v.catalog.stale = true
 }
 
+// Relist makes the next observation read the backups of the day, as they are by now.
+func (v *StoreView) Relist() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.polled, v.catalog.stale = time.Time{}, true
+}
+
 // Expire makes the next observation read the store.
 func (v *StoreView) Expire() {
 	v.mu.Lock()

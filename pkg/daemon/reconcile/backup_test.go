@@ -164,3 +164,21 @@ func TestAnOperationWithoutEffectIsNotDoneForEver(t *testing.T) {
 	tr.note("b", nil, false, now)
 	equal(t, "failures after another success", len(tr.failures()), 0)
 }
+
+// The list of backups that a new coordinator has may be older than what the one before took.
+func TestANewCoordinatorReadsTheBackupsAnew(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		run(t, func(t *testing.T, w *world) {
+			taken := w.obs.Store.Backups
+			w.backupDue()
+			if early {
+				w.early = w.obs.LeaseVoters
+			}
+			won := 0
+			w.won = func() { won, w.obs.Store.Backups = won+1, taken }
+			w.pass(10 * time.Second)
+			equal(t, "leases won", won, 1)
+			equal(t, "backups", w.count("backup take"), 0)
+		})
+	}
+}

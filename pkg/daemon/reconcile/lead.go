@@ -39,33 +39,36 @@ func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
 	}
 	if err == nil {
 		l.tries.forget()
+		l.o.Won()
 	}
 	return 0, false
 }
 
-// lead makes sure that this daemon may act. A cluster without lease voters is
-// still to be bootstrapped, or has none yet; there the store decides.
-func (l *Loop) lead(ctx context.Context, obs cluster.Observation) error {
+// lead makes sure that this daemon may act, and reports whether it has won the lease for that
+// just now. A cluster without lease voters is still to be bootstrapped, or has none yet; there
+// the store decides.
+func (l *Loop) lead(ctx context.Context, obs cluster.Observation) (won bool, err error) {
 	if len(obs.LeaseVoters.Names) == 0 {
 		if len(obs.Members) > 0 {
-			return noLeaseVoters(obs)
+			return false, noLeaseVoters(obs)
 		}
-		return nil
+		return false, nil
 	}
 	if term, held := l.o.Lease.Held(); held && lease.Useful(term, l.o.Lease.LeaseVoters(), l.o.Self, obs) {
-		return nil
+		return false, nil
 	}
 	if !slices.Contains(obs.LeaseVoters.Names, l.o.Self) {
 		// Who has ceased to be a lease voter may keep its term, but nobody new grants it.
 		l.o.Lease.Release(ctx)
-		return noLeaseVoter(obs)
+		return false, noLeaseVoter(obs)
 	}
 	if err := l.o.Lease.Acquire(ctx, obs.LeaseVoters); err != nil {
-		return err
+		return false, err
 	}
 	l.tries.forget()
 	l.lost = 0
-	return nil
+	l.o.Won()
+	return true, nil
 }
 
 // inherit returns obs as it counts in the lease that is held: its times go on from those of

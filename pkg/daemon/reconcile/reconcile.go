@@ -61,6 +61,9 @@ type Options struct {
 	// Previous returns the observation that a coordinator published, for what it knew
 	// about the past, and its term.
 	Previous func(ctx context.Context) (cluster.Observation, cluster.Term)
+	// Won is called when the lease has been won: what was read before may be older than what
+	// the coordinator before has done. It may be nil.
+	Won func()
 	// Report receives what came out of each observation. It must not block for long.
 	Report func(ctx context.Context, r Report)
 	// Fit says why this daemon should not coordinate now, whatever Candidate says;
@@ -158,6 +161,9 @@ func New(o Options) *Loop {
 	if o.Early == nil {
 		o.Early = func() cluster.LeaseVoters { return cluster.LeaseVoters{} }
 	}
+	if o.Won == nil {
+		o.Won = func() {}
+	}
 	if o.Quiet == nil {
 		o.Quiet = func() time.Duration { return 0 }
 	}
@@ -226,16 +232,22 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 		return pauseActive // to an observation that shows it
 	}
 	spec := l.o.Spec()
+	won := false
 	if _, paused := obs.Store.Pause(); paused {
 		l.o.Lease.Release(ctx)
-	} else if err := l.lead(ctx, obs); err != nil {
+	} else if now, err := l.lead(ctx, obs); err != nil {
 		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
+	} else {
+		won = now
 	}
 	obs = l.inherit(obs)
 	obs.Failures = l.tries.failures()
 	op, holds := plan.Next(spec, obs)
 	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
-	if op != nil {
+	switch {
+	case op != nil && won && plan.InBackground(op):
+		return 0 // to an observation that shows the backups of the coordinator before
+	case op != nil:
 		return l.act(ctx, r, op)
 	}
 	l.report(ctx, r)

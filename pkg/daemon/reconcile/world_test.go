@@ -42,6 +42,8 @@ type world struct {
 	// unfit is why the daemon should not coordinate, until when it said that the
 	// loop runs.
 	unfit error
+	// won is called when the lease has been won.
+	won func()
 	// early are the lease voters that are asked before an observation.
 	early cluster.LeaseVoters
 	until time.Time
@@ -140,6 +142,13 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			w.asked++
 			return w.candidate
+		},
+		Won: func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.won != nil {
+				w.won()
+			}
 		},
 		Quiet: func() time.Duration {
 			w.mu.Lock()

@@ -148,16 +148,15 @@ func ask(ctx context.Context, web *http.Client, url string) {
 
 // newestWith returns the newest raft snapshot in which a name stands.
 func newestWith(dir, name string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.snap"))
+	entries, err := os.ReadDir(dir) // by name: they begin with the term and the index, in hexadecimal of one length
 	if err != nil {
 		return "", err
 	}
-	// Their names begin with the term and the index, in hexadecimal of one length.
-	slices.Sort(files)
-	if len(files) == 0 {
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".snap") })
+	if len(entries) == 0 {
 		return "", os.ErrNotExist
 	}
-	newest := files[len(files)-1]
+	newest := filepath.Join(dir, entries[len(entries)-1].Name())
 	b, err := os.ReadFile(newest)
 	if err == nil && !bytes.Contains(b, []byte(name)) {
 		err = os.ErrNotExist

@@ -61,11 +61,14 @@ func at(seconds int) time.Time {
 }
 
 func TestSetAsideKeepsTheLast(t *testing.T) {
-	for _, place := range []string{"a directory", "a mount point"} {
+	for _, place := range []string{"a directory", "a mount point", "a pattern"} {
 		t.Run(place, func(t *testing.T) {
 			cfg := onDisk(t)
-			if place == "a mount point" {
+			switch place {
+			case "a mount point":
 				mounted(t, cfg)
+			case "a pattern":
+				cfg.Paths.Data = filepath.Join(t.TempDir(), "disk[1]", "etcd")
 			}
 			for i := range 2 * keepAside {
 				live(t, cfg, fmt.Sprint(i))

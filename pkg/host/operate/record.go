@@ -81,15 +81,24 @@ func (m *Machine) removeLeftovers() {
 		filepath.Join(m.cfg.Paths.Process(), "launch.json")) {
 		_ = hostfs.RemoveTemp(path)
 	}
-	for _, pattern := range []string{
-		filepath.Join(m.cfg.Paths.Install, ".etcd-install-*"),
-		filepath.Join(filepath.Dir(m.cfg.Paths.Data), ".etcdadm-sync-*"), filepath.Join(m.cfg.Paths.Data, ".etcdadm-sync-*"),
-	} {
-		left, _ := filepath.Glob(pattern)
-		for _, path := range left {
-			_ = os.RemoveAll(path)
+	for _, path := range slices.Concat(
+		named(m.cfg.Paths.Install, ".etcd-install-"),
+		named(filepath.Dir(m.cfg.Paths.Data), ".etcdadm-sync-"), named(m.cfg.Paths.Data, ".etcdadm-sync-"),
+	) {
+		_ = os.RemoveAll(path)
+	}
+}
+
+// named returns what is in a directory, of any name, and is called by a prefix.
+func named(dir, prefix string) []string {
+	var paths []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
 		}
 	}
+	return paths
 }
 
 // keepAside is how many directories of old data the machine keeps.
@@ -101,9 +110,7 @@ const inAside = "set-aside-"
 
 // dataSetAside returns the data that was moved aside, oldest first.
 func dataSetAside(cfg machine.Config) []string {
-	beside, _ := filepath.Glob(filepath.Join(cfg.Paths.SetAside(), "*"))
-	inside, _ := filepath.Glob(filepath.Join(cfg.Paths.Data, inAside+"*"))
-	all := append(beside, inside...)
+	all := append(named(cfg.Paths.SetAside(), ""), named(cfg.Paths.Data, inAside)...)
 	slices.SortFunc(all, func(a, b string) int {
 		return strings.Compare(strings.TrimPrefix(filepath.Base(a), inAside), strings.TrimPrefix(filepath.Base(b), inAside))
 	})

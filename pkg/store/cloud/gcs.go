@@ -100,6 +100,9 @@ func gcsStatus(err error) int {
 func (g *gcs) explain(err error) error {
 	var answer *googleapi.Error
 	switch status := gcsStatus(err); {
+	case noToken(err):
+		return fmt.Errorf("%w: Google gives no token for these credentials; check the clock of this machine, and that the key "+
+			"in GOOGLE_APPLICATION_CREDENTIALS has been neither deleted nor disabled: %w", store.ErrDenied, err)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case status == http.StatusNotFound && errors.As(err, &answer) &&
@@ -107,4 +110,18 @@ func (g *gcs) explain(err error) error {
 		return fmt.Errorf("%w: there is no bucket %s: %w", store.ErrUnreachable, g.bucket, err)
 	}
 	return nil
+}
+
+// noToken reports whether the credentials were refused where they are exchanged for a token, as
+// with a key that was deleted. An answer that may be another one the next time is none.
+func noToken(err error) bool {
+	var refused *oauth2.RetrieveError
+	if !errors.As(err, &refused) || refused.Response == nil {
+		return false
+	}
+	switch refused.Response.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		return true
+	}
+	return false
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +20,7 @@ import (
 	"testing"
 
 	"gocloud.dev/gcerrors"
+	"golang.org/x/oauth2"
 
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -198,6 +200,76 @@ type redirect func(*http.Request) *httptest.ResponseRecorder
 
 func (r redirect) RoundTrip(req *http.Request) (*http.Response, error) { return r(req).Result(), nil }
 
+// Credentials that are exchanged for no token are denied, and the store is not said to be
+// unreachable.
+func TestGCSGivesNoToken(t *testing.T) {
+	clean(t)
+	t.Setenv(gcsEmulator, "")
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", serviceAccount(t))
+	direct := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = direct })
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized} {
+		http.DefaultTransport = redirect(func(*http.Request) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			answer(w, status, map[string]any{"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
+			return w
+		})
+		s := openStore(t, "gs://bucket/x")
+		for what, request := range requestsOf(t.Context(), s) {
+			err := request()
+			if !errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrUnreachable) {
+				t.Errorf("%s, token answered with %d: %v", what, status, err)
+				continue
+			}
+			for _, want := range []string{"Invalid JWT Signature", "GOOGLE_APPLICATION_CREDENTIALS", "clock"} {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s, token answered with %d: %v does not say %q", what, status, err, want)
+				}
+			}
+		}
+	}
+}
+
+// What may be another answer the next time says nothing about the credentials.
+func TestGCSMayGiveATokenTheNextTime(t *testing.T) {
+	for status, want := range map[int]bool{
+		http.StatusBadRequest: true, http.StatusForbidden: true, http.StatusTooManyRequests: false,
+		http.StatusInternalServerError: false, http.StatusServiceUnavailable: false,
+	} {
+		err := fmt.Errorf("get: %w", &oauth2.RetrieveError{Response: &http.Response{StatusCode: status}})
+		if got := noToken(err); got != want {
+			t.Errorf("%d: refused is %t", status, got)
+		}
+	}
+}
+
+// serviceAccount writes a key of a service account, and returns its file.
+func serviceAccount(t *testing.T) string {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(serviceAccountOf(der))
+	file := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// serviceAccountOf is what is in such a file.
+func serviceAccountOf(der []byte) map[string]any {
+	return map[string]any{
+		"type": "service_account", "client_email": "a@b", "token_uri": "https://tokens.example/token",
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	}
+}
+
 // Each of Google's default credentials is found, and used where the bucket is.
 func TestGCSCredentials(t *testing.T) {
 	clean(t)
@@ -219,10 +291,7 @@ func TestGCSCredentials(t *testing.T) {
 		file            map[string]any
 		location, hosts string
 	}{
-		"service account": {map[string]any{
-			"type": "service_account", "client_email": "a@b", "token_uri": "https://tokens.example/token",
-			"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		}, "gs://bucket/x", "tokens.example storage.googleapis.com"},
+		"service account": {serviceAccountOf(der), "gs://bucket/x", "tokens.example storage.googleapis.com"},
 		"workload identity federation": {map[string]any{
 			"type": "external_account", "audience": "//iam.googleapis.com/x", "token_url": "https://sts.googleapis.com/v1/token",
 			"subject_token_type": "urn:ietf:params:oauth:token-type:jwt", "credential_source": map[string]any{"file": subject},
