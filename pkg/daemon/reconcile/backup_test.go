@@ -166,7 +166,7 @@ func TestAnOperationWithoutEffectIsNotDoneForEver(t *testing.T) {
 }
 
 // The list of backups that a new coordinator has may be older than what the one before took.
-func TestANewCoordinatorReadsTheBackupsAnew(t *testing.T) {
+func TestANewCoordinatorReadsTheBackupsFirst(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		run(t, func(t *testing.T, w *world) {
 			taken := w.obs.Store.Backups

@@ -475,7 +475,8 @@ func TestAGoodBackupStays(t *testing.T) {
 		{"of those that stay", func([]cluster.Backup) {}, []string{"new", "older"}, "old"},
 		{"not a damaged one", func(b []cluster.Backup) { b[0].Damaged = true }, []string{"older"}, "old"},
 		{"not one of the future", func(b []cluster.Backup) { b[0].At = noon.Add(time.Hour) }, []string{"older"}, "old"},
-		{"a damaged one where there is no other", func(b []cluster.Backup) { b[0].Damaged = true }, []string{"old", "older"}, "new"},
+		{"a damaged one where there is no other", func(b []cluster.Backup) { b[0].Damaged = true },
+			[]string{"old", "older"}, "new"},
 		{"none", func([]cluster.Backup) {}, []string{"new", "old", "older"}, ""},
 	} {
 		st.obs.Store.Backups = slices.Clone(backups)
