@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func TestThePageNamesThePublicPackages(t *testing.T) {
 	}
 	var want []string
 	for _, name := range public {
-		want = append(want, filepath.Base(name))
+		want = append(want, strings.TrimPrefix(name, "pkg/"))
 	}
 	slices.Sort(names)
 	slices.Sort(want)

@@ -29,6 +29,12 @@ func TestUnfit(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
+	// What shows by a report alone, "snapshot save" warns of.
+	corrupt := good
+	corrupt.Alarms = []string{AlarmCorrupt}
+	if got := corrupt.Fault(); !strings.Contains(got, "CORRUPT") {
+		t.Errorf("of a corrupt member: %q", got)
+	}
 	if got := good.Unfit([]Report{good}); got != "" {
 		t.Errorf("alone: %q", got)
 	}

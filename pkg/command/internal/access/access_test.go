@@ -73,7 +73,10 @@ func TestEndpoints(t *testing.T) {
 		"--endpoints=ftp://a:1":                    "neither http:// nor https://",
 		"--endpoints=https://a:1/path":             "is not of the form https://HOST:PORT",
 		"--endpoints=https://me:secret@a:1":        "an endpoint has a user or a password in it",
-		"--endpoints=https://a":                    "is not of the form https://HOST:PORT",
+		"--endpoints=https://a":                    "https://a:2379", // as for join
+		"--endpoints=https://10.0.0.1/":            "https://10.0.0.1:2379",
+		"--endpoints=[::2]":                        "https://[::2]:2379",
+		"--endpoints=https://a?b":                  "is not of the form https://HOST:PORT",
 		"--endpoints=https://:1":                   "is not of the form https://HOST:PORT",
 		"--endpoints=https://a:port":               "invalid port",
 		"--endpoints=,":                            "is not of the form",

@@ -92,7 +92,9 @@ func (a *Access) endpoint(text string) (string, error) {
 		return "", errors.New(text + " is neither http:// nor https://")
 	}
 	rest = strings.TrimSuffix(rest, "/")
-	if ip := net.ParseIP(rest); ip != nil || !has && !strings.Contains(rest, ":") {
+	if ip := net.ParseIP(strings.Trim(rest, "[]")); ip != nil {
+		rest = net.JoinHostPort(ip.String(), clientPort)
+	} else if !strings.ContainsAny(rest, ":/?#") {
 		rest = net.JoinHostPort(rest, clientPort)
 	}
 	u, err := url.Parse(scheme + "://" + rest)

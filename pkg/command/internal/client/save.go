@@ -92,15 +92,8 @@ func (s *save) run(ctx context.Context, target string) error {
 	if err != nil {
 		return s.access.Explain(ctx, err)
 	}
-	switch {
-	case r.Leader == 0:
-		s.access.Warn("%s sees no leader: the snapshot has this member's data, which may lack the last writes",
-			endpoints[0])
-	case r.Read == cluster.ReadLate:
-		s.access.Warn("%s serves no linearizable read: its disk may hang, and the snapshot may lack the last "+
-			"writes", endpoints[0])
-	case r.Learner:
-		s.access.Warn("%s is a learner: the snapshot has what it has received so far", endpoints[0])
+	if fault := r.Fault(); fault != "" {
+		s.access.Warn("the snapshot has the data of %s, of which this is known: %s", endpoints[0], fault)
 	}
 	if isStore(target) {
 		return s.toStore(ctx, c, r, target, options)
