@@ -26,6 +26,9 @@ func (s *stage) restoreFact(kind string, args []string) error {
 		return s.request(args)
 	case "source":
 		return s.source(args)
+	case "revision-problem": // of the mark
+		s.obs.Store.RevisionProblem = strings.Join(args, " ")
+		return nil
 	case "mark":
 		n, err := strconv.ParseInt(args[0], 10, 64)
 		s.obs.Store.Revision = cluster.Revision(n)

@@ -34,7 +34,7 @@ import (
 //	observer a since=10m        who observes, and for how long it has
 //	later 10m                   time passes
 //	cluster-version 3.5.0       the highest that members report
-//	spec-problem TEXT, spec-missing, records-problem TEXT, nonce n2, token t1
+//	spec-problem TEXT, spec-missing, records-problem TEXT, revision-problem TEXT, nonce n2, token t1
 //	failed LINE, backing-up LINE
 //
 // A running cluster has its record, its marker and its lease voters unless a line
@@ -394,9 +394,11 @@ func (s *stage) memberAttribute(m *cluster.Member, key, value string) (err error
 		var mb int64
 		mb, err = strconv.ParseInt(value, 10, 64)
 		m.DBSize = mb << 20
-	case "learner":
-		d, err = time.ParseDuration(value)
-		m.Learner, m.LearnerSince = true, s.obs.At.Add(-d)
+	case "learner": // since when nobody has written down, where there is no value
+		if m.Learner = true; value != "" {
+			d, err = time.ParseDuration(value)
+			m.LearnerSince = s.obs.At.Add(-d)
+		}
 	case "voter":
 		m.Learner, m.LearnerSince = false, time.Time{}
 	case "unnamed": // added and never started
