@@ -43,7 +43,7 @@ import (
 //	denied=USER            its etcd denies the daemon; denied without a certificate
 //	refused, timeout       its etcd runs and gives no report
 //	link=3, link=3:untried it reaches the peer port of member 3, has not tried it yet, or
-//	link=3:down            does not reach it for a minute
+//	link=3:down            does not reach it for a minute; link=3:5s for that long
 //	differs                its data is not that of the others
 //	comparing              its data has not been compared with that of the others yet
 //	listened               it would have heard of a daemon of the existing tool
@@ -158,6 +158,8 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		link := cluster.Link{Tried: how != "untried"}
 		if link.Member, err = cluster.ParseMemberID(id); how == "down" {
 			link.Down, link.Why = time.Minute, "connection refused"
+		} else if d, notTime := time.ParseDuration(how); notTime == nil {
+			link.Down, link.Why = d, "connection refused"
 		}
 		n.Links = append(slices.DeleteFunc(n.Links, func(l cluster.Link) bool { return l.Member == link.Member }), link)
 	case "quarantine":

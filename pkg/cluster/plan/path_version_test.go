@@ -30,6 +30,9 @@ func TestUpgradePath(t *testing.T) {
 		{"a voter does not serve", "3.7.3", of("3.6.16", "3.6.16") + "member b down=1m", "3.6.16 3.7.3"},
 		{"no binaries of the last version", "3.7.3", of("3.5.35", "3.5.35") + "node b versions=3.5.35,3.6.16",
 			"3.5.35 3.6.16 3.7.3"},
+		{"a release candidate in the middle", "3.7.3", of("3.5.35", "3.5.35") +
+			"node a versions=3.5.35,3.6.16,3.6.17-rc.0,3.7.3\nnode b versions=3.5.35,3.6.16,3.6.17-rc.0,3.7.3",
+			"3.5.35 3.6.16 3.7.3"},
 		{"none in the middle", "3.7.3", of("3.4.25", "3.4.25") + "node b versions=3.4.25,3.5.35,3.7.3", "3.4.25 3.5.35"},
 		{"none at first", "3.6.16", of("3.4.25", "3.4.25") + "node b versions=3.4.25,3.6.16", ""},
 		{"a restore without the word", "3.4.25", of("3.6.16", "3.6.16"), ""},

@@ -15,6 +15,9 @@ func TestUnfenced(t *testing.T) {
 		"down=1h\nbackup age=1h\n"
 	const stage = "restore stage --node=a --request=r1 --backup=b --token=n1 --version=3.6.16 --revision=7 " +
 		"--voter=a=https://a:2380 --lost=b --lost=c"
+	const restored = "cluster a b c\nincarnation 1 token=t1 voters=a,b,c\nincarnation 2 token=n1 voters=a,b,c restored=r1\n" +
+		"node a staged=n1/r1:a,b,c ready\n"
+	const change = "restore switch --token=n1 --expect-token=t1 --node="
 	tests := []struct {
 		name, world, line string
 		want              bool
@@ -31,6 +34,15 @@ func TestUnfenced(t *testing.T) {
 		{"a backup of another's", "cluster a b c\nbare\nnode a blank\nnode b blank\nnode c blank",
 			"backup take --node=b --reason=interval", false},
 		{"a backup under a lease", "cluster a b c", "backup take --node=a --reason=interval", false},
+		{"a change to what the record says and the node has", restored, change + "a", true},
+		{"a change of a node that has nothing of it", restored, change + "b", false},
+		{"a change by a record that is not the newest", restored + "incarnation 3 token=n2 voters=a,b,c", change + "a", false},
+		{"a restore that nobody can carry out", lost + "request r1 kind=restore backup=1h lost=b,c",
+			"request close --name=r1 --outcome=refused --reason=why", true},
+		{"a restore that somebody may carry out", lost + "request r1 kind=restore backup=1h lost=b",
+			"request close --name=r1 --outcome=refused --reason=why", false},
+		{"a restore that is done", lost + "request r1 kind=restore backup=1h lost=b,c",
+			"request close --name=r1 --outcome=done --reason=why", false},
 		{"another step", lost + "request r1 kind=restore backup=1h lost=b,c",
 			"data discard --node=a --name=x --expect-at=2026-11-20T11:00:00Z", false},
 	}
