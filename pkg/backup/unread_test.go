@@ -57,7 +57,8 @@ func TestAStoreThatFailsSaysNothingOfABackup(t *testing.T) {
 			}
 		}
 	}
-	if _, err := backup.Inspect(t.Context(), unread{all, retention.SignatureFile, 0}, d.Name, o); !errors.Is(err, errDenied) {
+	unsigned := unread{all, retention.SignatureFile, 0}
+	if _, err := backup.Inspect(t.Context(), unsigned, d.Name, o); !errors.Is(err, errDenied) {
 		t.Errorf("inspect without an answer about the signature: %v", err)
 	}
 }
