@@ -233,6 +233,19 @@ func TestNodesOfWhichLittleIsExpectedAreWaitedForLessLong(t *testing.T) {
 				{Number: 1, Token: "old"}, {Number: 2, Token: "new", Restored: &cluster.Restored{}},
 			}
 		}, unreachableTimeout, context.DeadlineExceeded.Error()},
+		"which answered a second ago": {func(_ *Sources, prev *cluster.Observation) {
+			runsWhatHasEnded(prev, time.Now().Add(-time.Second))
+		}, unreachableTimeout, context.DeadlineExceeded.Error()},
+		"but now and then a slow machine gets its time": {func(_ *Sources, prev *cluster.Observation) {
+			runsWhatHasEnded(prev, time.Now().Add(-4*time.Second))
+		}, timeout, context.DeadlineExceeded.Error()},
+		"and again": {func(_ *Sources, prev *cluster.Observation) {
+			runsWhatHasEnded(prev, time.Now().Add(-9500*time.Millisecond))
+		}, timeout, context.DeadlineExceeded.Error()},
+		"not one that is gone to the gossip": {func(s *Sources, prev *cluster.Observation) {
+			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
+			runsWhatHasEnded(prev, time.Now().Add(-4*time.Second))
+		}, lateTime, errLate.Error()},
 		"to the gossip": {func(s *Sources, _ *cluster.Observation) {
 			s.Peers = func() []Peer { return []Peer{{Name: "a", Unreachable: true}} }
 		}, lateTime, errLate.Error()},
@@ -261,6 +274,14 @@ func TestNodesOfWhichLittleIsExpectedAreWaitedForLessLong(t *testing.T) {
 				equal(t, "text", obs.Gaps[0].Text, tc.text)
 			})
 		})
+	}
+}
+
+// runsWhatHasEnded has node a, which answered last at seen, run what a restore has ended.
+func runsWhatHasEnded(prev *cluster.Observation, seen time.Time) {
+	prev.Nodes = []cluster.Node{{Name: "a", Assigned: &cluster.Assigned{Token: "old"}, LastSeen: seen}}
+	prev.Store.Incarnations = []cluster.Incarnation{
+		{Number: 1, Token: "old"}, {Number: 2, Token: "new", Restored: &cluster.Restored{}},
 	}
 }
 

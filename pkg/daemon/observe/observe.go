@@ -69,6 +69,11 @@ type Sources struct {
 const (
 	timeout            = 2 * time.Second
 	unreachableTimeout = 500 * time.Millisecond
+	// A node that runs what a restore has ended, and does not answer in the shorter time, gets the
+	// longer one for wholeFor in each wholeEvery: a slow machine would never be told to change over,
+	// and clients would wait for it.
+	wholeEvery = 5 * time.Second
+	wholeFor   = time.Second
 	// lateTime is for how long after all others those are waited for whom nobody expects
 	// to answer: the first observation of a new coordinator is not to wait for the machine
 	// that was switched off with the last one.
@@ -143,13 +148,7 @@ func split(members []cluster.Member, peers []Peer) (off, others []cluster.Member
 }
 
 func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) asked {
-	wait := timeout
-	if p.Unreachable || slices.ContainsFunc(prev.Nodes, func(n cluster.Node) bool {
-		return n.Name == p.Name && (!n.Reachable || n.Assigned != nil && prev.Ended(n.Assigned.Token))
-	}) {
-		wait = unreachableTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	ctx, cancel := context.WithTimeout(ctx, s.timeFor(p, prev))
 	defer cancel()
 	a := asked{peer: p, sent: s.Now()}
 	a.answer, a.err = s.Ask(ctx, p)
@@ -158,6 +157,26 @@ func (s Sources) ask(ctx context.Context, p Peer, prev cluster.Observation) aske
 	}
 	a.got = s.Now()
 	return a
+}
+
+// timeFor returns how long a peer has to answer.
+func (s Sources) timeFor(p Peer, prev cluster.Observation) time.Duration {
+	i := slices.IndexFunc(prev.Nodes, func(n cluster.Node) bool { return n.Name == p.Name })
+	if p.Unreachable {
+		return unreachableTimeout
+	}
+	if i < 0 {
+		return timeout
+	}
+	n := prev.Nodes[i]
+	ended := n.Assigned != nil && prev.Ended(n.Assigned.Token)
+	switch {
+	case ended && !n.Reachable && s.Now().Sub(n.LastSeen)%wholeEvery >= wholeEvery-wholeFor:
+		return timeout
+	case ended, !n.Reachable:
+		return unreachableTimeout
+	}
+	return timeout
 }
 
 // unreachable returns the members whose nodes did not answer the last observation, or got
