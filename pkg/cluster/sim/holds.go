@@ -65,7 +65,7 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		stateLost := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.disk.data && n.assigned == nil })
 		return missing || !led && stateLost
 	case plan.OperationFailed:
-		return missing || slices.ContainsFunc(w.nodes, w.cannotBegin)
+		return missing || slices.ContainsFunc(w.nodes, w.cannotBegin) || w.coordinatesUnrecorded()
 	case plan.NodeUnreachable, plan.LeaseVotersDiffer:
 		return missing
 	case plan.Restoring:

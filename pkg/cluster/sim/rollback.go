@@ -167,3 +167,10 @@ func (w *world) stagedElsewhere() bool {
 		return n.up && n.staged != nil && !w.recorded(n.staged.Token) && w.changedOver(n.staged.Token)
 	})
 }
+
+// coordinatesUnrecorded reports whether who has the lease has it of an incarnation that the store
+// has no record of: a node without a record of its own refuses what it orders.
+func (w *world) coordinatesUnrecorded() bool {
+	held := w.holders()
+	return w.config.RolledBack && len(held) > 0 && !w.recorded(w.claim(held[0]).Token)
+}

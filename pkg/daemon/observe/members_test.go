@@ -74,6 +74,32 @@ func TestWhichIncarnationIsThePresentOne(t *testing.T) {
 	}
 }
 
+// Where a node does not answer it is not known whether clients are let in to its member, which
+// answers itself.
+func TestWhatIsNotKnownComesBeforeWhatIsClosed(t *testing.T) {
+	said := func(token cluster.Token, closed bool) []cluster.Node {
+		return []cluster.Node{{Name: "e", Assigned: &cluster.Assigned{Token: token, Quarantined: closed}}}
+	}
+	for _, tc := range []struct {
+		name string
+		last []cluster.Node
+		here func(*cluster.Answer)
+		want cluster.Token
+	}{
+		{"it let clients in when it answered last", said("t2", false), closed, "t2"},
+		{"nothing is known of it", nil, closed, "t2"},
+		{"the other one lets clients in", said("t2", false), func(*cluster.Answer) {}, "t1"},
+		{"the other one is open, and nothing is known of it", nil, func(*cluster.Answer) {}, "t1"},
+	} {
+		w := newWorld().node("d", runs("t1", report(8, 8, 1, alone("d", 8))), tc.here).unreachable("e")
+		w.in.probes = append(w.in.probes, probed{
+			member: cluster.Member{ID: 9, Name: "e"}, report: *report(9, 9, 1, alone("e", 9)),
+		})
+		obs := w.merge(cluster.Observation{Token: "t2", Nodes: tc.last})
+		equal(t, tc.name, obs.Token, tc.want)
+	}
+}
+
 // closed keeps clients away from a node's member.
 func closed(a *cluster.Answer) { a.Node.Assigned.Quarantined = true }
 

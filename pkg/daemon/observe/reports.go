@@ -64,8 +64,7 @@ func present(obs *cluster.Observation, reports []memberReport) cluster.Token {
 	case slices.Contains(quorate, recorded):
 		return recorded
 	case len(quorate) > 0:
-		// Of several without a record the one to which clients are let in has their writes.
-		return quorate[max(0, slices.IndexFunc(quorate, func(t cluster.Token) bool { return open(obs, t) }))]
+		return mostOpen(obs, reports, quorate)
 	case recorded != "":
 		return recorded
 	case obs.LeaseVoters.Token != "":
@@ -79,10 +78,36 @@ func present(obs *cluster.Observation, reports []memberReport) cluster.Token {
 	return ""
 }
 
-// open reports whether clients are let in to a member of an incarnation.
-func open(obs *cluster.Observation, token cluster.Token) bool {
+// mostOpen returns, of incarnations of which the store has no record, the one to which clients are
+// let in: it has their writes. That is as nodes say now, or as those said last that do not answer. What
+// is not known comes before what is closed, to which no client has written.
+func mostOpen(obs *cluster.Observation, reports []memberReport, quorate []cluster.Token) cluster.Token {
+	for _, is := range []func(cluster.Token) bool{
+		func(t cluster.Token) bool { return open(obs, t, true) },
+		func(t cluster.Token) bool { return open(obs, t, false) },
+		func(t cluster.Token) bool { return unseen(obs, reports, t) },
+	} {
+		if i := slices.IndexFunc(quorate, is); i >= 0 {
+			return quorate[i]
+		}
+	}
+	return quorate[0]
+}
+
+// open reports whether clients are let in to a member of an incarnation, by those nodes that
+// answer, or by what those said last that do not.
+func open(obs *cluster.Observation, token cluster.Token, answers bool) bool {
 	return slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool {
-		return n.Reachable && n.Assigned != nil && n.Assigned.Token == token && !n.Assigned.Quarantined
+		return n.Reachable == answers && n.Assigned != nil && n.Assigned.Token == token && !n.Assigned.Quarantined
+	})
+}
+
+// unseen reports whether a member of an incarnation answers whose node does not.
+func unseen(obs *cluster.Observation, reports []memberReport, token cluster.Token) bool {
+	return slices.ContainsFunc(reports, func(v memberReport) bool {
+		return v.token == token && !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool {
+			return n.Name == v.node && n.Reachable
+		})
 	})
 }
 
