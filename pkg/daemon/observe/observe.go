@@ -70,7 +70,7 @@ const (
 	timeout            = 2 * time.Second
 	unreachableTimeout = 500 * time.Millisecond
 	// A node that runs what a restore has ended, and does not answer in the shorter time, gets the
-	// longer one for wholeFor in each wholeEvery: a slow machine would never be told to change over,
+	// longer one for wholeFor in each wholeEvery: a slow machine would never be ordered to change over,
 	// and clients would wait for it.
 	wholeEvery = 5 * time.Second
 	wholeFor   = time.Second
