@@ -55,6 +55,9 @@ type Goal struct {
 	TargetID cluster.MemberID
 	// Force lets Remove take a member out that is healthy.
 	Force bool
+	// AnyPeerPorts lets Join give its member a vote although not all members reach its peer
+	// port.
+	AnyPeerPorts bool
 	// Manager is the daemon that takes a member over, or gives one back.
 	Manager Manager
 }
@@ -95,6 +98,7 @@ const (
 	ServiceForeign     Reason = "service-foreign"
 	StillRunning       Reason = "still-running"
 	NotConfigured      Reason = "not-configured"
+	PeerPortClosed     Reason = "peer-port-closed"
 
 	NotRunning       Reason = "not-running"
 	NotVoter         Reason = "not-voter"

@@ -98,6 +98,9 @@ type Record struct {
 	Restored string `json:"restored,omitempty"`
 	// VersionRisk is why a person accepted the risk of a change of the version.
 	VersionRisk string `json:"versionRisk,omitempty"`
+	// Reached are the IDs of this machine's learner, and of the voters that were seen to reach
+	// its peer port, with commas in between.
+	Reached string `json:"reached,omitempty"`
 	// Undoing says that a join is being taken back.
 	Undoing bool `json:"undoing,omitempty"`
 	// Others are client URLs of the other members, with commas in between, while

@@ -52,7 +52,7 @@ func apart(ctx context.Context, conf *tls.Config, members []cluster.Member) []ma
 				return // it answered a moment ago, and says nothing now
 			}
 			for _, to := range healthy {
-				if is, reports := active[to.ID]; to.ID != from.ID && reports && !is {
+				if to.ID != from.ID && reach(active, nil, from, to.ID) == machine.NotReached {
 					found[i] = append(found[i], machine.Apart{From: name(from), To: name(to), URLs: to.PeerURLs})
 				}
 			}

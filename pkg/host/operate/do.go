@@ -58,6 +58,12 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 	case *machine.RemoveFiles:
 		return m.removeFiles(ctx, op.Paths)
 	case *machine.Membership:
+		if _, adds := op.Operation.(*plan.AddLearner); adds && !goal.AnyPeerPorts {
+			m.meetPeers(ctx)
+		}
+		if err := m.mayVote(ctx, goal, obs, op); err != nil {
+			return err
+		}
 		m.endVote()
 		err := m.membership(ctx, obs, op)
 		if err == nil && machine.Promotes(op) && !machine.Helps(m.cfg, op) && m.vote != nil {
@@ -74,6 +80,10 @@ func (m *Machine) effect(ctx context.Context, goal machine.Goal, obs machine.Obs
 		return m.awaitHealth(ctx, goal, obs.Remote, op.Bootstrap)
 	}
 	if _, starts := op.(*machine.StartService); starts {
+		var err error
+		if obs.Record, err = m.metPeers(ctx, goal, obs); err != nil {
+			return err
+		}
 		m.beginVote(ctx, goal, obs)
 	}
 	return m.keep(ctx, op)

@@ -24,6 +24,8 @@ type earlyVote struct {
 	// asked is what is asked for; op is the same when the answer was that it is done, and
 	// for who has seen the end of done.
 	asked, op *plan.Promote
+	// unknown are the members of which nobody says whether they reach the learner.
+	unknown []cluster.Member
 	// reported says that the step was reported.
 	reported bool
 }
@@ -46,9 +48,10 @@ func (m *Machine) beginVote(ctx context.Context, goal machine.Goal, obs machine.
 	ctx, cancel := context.WithCancel(ctx)
 	v := &earlyVote{stop: cancel, done: make(chan struct{}), asked: op}
 	m.vote = v
+	self, voters := machine.Connecting(goal, m.cfg, obs)
 	go func() {
 		defer close(v.done)
-		if m.voteEarly(ctx, seen, op) == nil {
+		if m.voteEarly(ctx, v, seen, self.ID, voters) == nil {
 			v.op = op
 		}
 	}()
@@ -128,6 +131,7 @@ func (m *Machine) noteVote(r *Result) {
 		return
 	}
 	v.reported = true
+	m.warnReachUnknown(v.unknown)
 	step := machine.Step{Phase: "health", Do: &machine.Membership{Operation: v.asked}}
 	r.Steps = append(r.Steps, step)
 	if m.o.Began != nil {
@@ -136,12 +140,21 @@ func (m *Machine) noteVote(r *Result) {
 }
 
 // voteEarly asks until the learner has its vote. Another error than that it has not
-// caught up leaves the vote to the step that is for it.
-func (m *Machine) voteEarly(ctx context.Context, obs cluster.Observation, op *plan.Promote) error {
+// caught up leaves the vote to the step that is for it, and so does a voter that does not reach
+// the learner. Those that were seen to are not among voters.
+func (m *Machine) voteEarly(ctx context.Context, v *earlyVote, obs cluster.Observation, self cluster.MemberID,
+	voters []cluster.Member) error {
+	op := v.asked
 	connect := func(urls []string) (apply.Etcd, error) { return m.connect(urls) }
 	for !listening(ctx, machine.URLs(m.cfg).Peer) {
 		if err := wait.For(ctx, askInterval); err != nil {
 			return err
+		}
+	}
+	if len(voters) > 0 {
+		var closed []cluster.Member
+		if closed, v.unknown = m.askReach(ctx, self, voters, apartGrace); len(closed) > 0 {
+			return errors.New("not all voters reach the learner")
 		}
 	}
 	pause, began := askInterval, time.Now()

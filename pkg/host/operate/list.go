@@ -240,7 +240,7 @@ func (m *Machine) giveUp(open []string, id cluster.ClusterID) {
 	m.unreachable = append(m.unreachable, open...)
 	for _, e := range open {
 		if slices.Contains(m.o.Endpoints, e) && m.o.Warned != nil && !m.inspecting {
-			m.o.Warned(fmt.Sprintf("%s does not say which cluster it belongs to; the others belong to cluster %s and are used",
+			m.o.Warned("Endpoint", fmt.Sprintf("%s does not say which cluster it belongs to; the others belong to cluster %s and are used",
 				e, id))
 		}
 	}

@@ -69,7 +69,7 @@ func TestEndpointsThatAreNamedGetAFairTime(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var reported strings.Builder
-				warned := func(text string) { reported.WriteString(text) }
+				warned := func(_, text string) { reported.WriteString(text) }
 				m := &Machine{o: Options{Endpoints: []string{x, tc.others}, Warned: warned}}
 				began := time.Now()
 				h := m.hear(t.Context(), m.o.Endpoints, tc.known, asking(tc.etcds))

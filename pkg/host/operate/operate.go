@@ -47,8 +47,8 @@ type Options struct {
 	Bytes func(done, total int64)
 	// Waiting is called for each reason to wait, and once a minute while it lasts.
 	Waiting func(text string)
-	// Warned is called with what is odd and holds nothing back.
-	Warned func(text string)
+	// Warned is called with what is odd and holds nothing back, and the check that it belongs to.
+	Warned func(check, text string)
 }
 
 // A Machine is the machine that this process runs on.
@@ -90,6 +90,11 @@ type Machine struct {
 	left bool
 	// votersLeft is how many voters were left then.
 	votersLeft int
+	// peers listens at the peer port as long as a member that joins has not started, nil while
+	// nobody does; warnedReach says that was warned of members of which it is not known whether
+	// they reach it.
+	peers       *peerListener
+	warnedReach bool
 	// vote is asked for beside the steps of a join, nil while it is not.
 	vote *earlyVote
 	// rewritten says that files were written since this command last had the init system
@@ -205,6 +210,7 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 	if goal.Phase != "certificates" {
 		m.removeLeftovers()
 	}
+	defer m.leavePeers()
 	r, err := m.run(ctx, goal)
 	if err == nil && goal.Phase == "start" && m.awaitVote(ctx, &r) {
 		// A voter has data: an empty disk has lost it from now on.
@@ -230,7 +236,7 @@ func (m *Machine) Run(ctx context.Context, goal machine.Goal) (Result, error) {
 // it did not answer.
 func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bool {
 	var why *machine.Hold
-	if errors.As(err, &why) && why.Reason != machine.VersionHazard &&
+	if errors.As(err, &why) && why.Reason != machine.VersionHazard && why.Reason != machine.PeerPortClosed &&
 		(!why.Wait || why.Reason == machine.ClusterUnreachable) {
 		return false // a person decides, or there is nobody to undo it
 	}

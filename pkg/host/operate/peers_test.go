@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"strings"
@@ -46,6 +47,13 @@ func port(t *testing.T, serve func(net.Conn)) string {
 // newPeers returns how the members of a new CA talk to each other.
 func newPeers(t *testing.T) *tls.Config {
 	t.Helper()
+	conf, _ := newPeersOf(t)
+	return conf
+}
+
+// newPeersOf returns the CA's certificate, too.
+func newPeersOf(t *testing.T) (*tls.Config, *x509.Certificate) {
+	t.Helper()
 	ca, err := certs.NewCA(certs.CASpec{CommonName: "etcd", Lifetime: time.Hour}, time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +66,7 @@ func newPeers(t *testing.T) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, RootCAs: ca.Pool(), ClientCAs: ca.Pool(),
 		ClientAuth: tls.RequireAndVerifyClientCert, Certificates: []tls.Certificate{leaf.TLS()},
-	}
+	}, ca.Cert
 }
 
 // Peer ports that are closed, silent or of another CA are reported, each with its member; those

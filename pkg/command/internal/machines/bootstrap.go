@@ -98,7 +98,10 @@ func memberCommand(program Program, a machine.Action, cmd *cobra.Command) *cobra
 		if a == machine.Join {
 			c.Use, c.Args = p.Name+" ENDPOINT[,ENDPOINT...]", endpointArgs
 		}
-		builder(c, program, a, func(t *task) { t.goal.Phase = p.Name })
+		t := builder(c, program, a, func(t *task) { t.goal.Phase = p.Name })
+		if a == machine.Join && (p.Name == "start" || p.Name == "health") {
+			t.addChecks() // both wait for the members to connect
+		}
 		phase.AddCommand(c)
 	}
 	cmd.AddCommand(phase)
@@ -135,11 +138,16 @@ func builder(cmd *cobra.Command, program Program, a machine.Action, set func(*ta
 				return err
 			}
 			t.warnPeerPort()
+			t.goal.AnyPeerPorts = slices.ContainsFunc(t.ignore, isPeerPorts)
 		}
 		return t.build(cmd.Context())
 	}
 	return t
 }
+
+// isPeerPorts says that a person goes on where a member does not reach this machine. It has to be
+// named: who ignores all checks did not mean the quorum.
+func isPeerPorts(id string) bool { return strings.EqualFold(id, "PeerPorts") }
 
 // A built is what init and join print for programs.
 type built struct {

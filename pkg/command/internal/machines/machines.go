@@ -84,7 +84,7 @@ func (t *task) open() (*operate.Machine, error) {
 			}
 		},
 		Waiting: func(text string) { t.say("waiting: %s", text) },
-		Warned:  func(text string) { t.say("[WARNING Endpoint]: %s", text) },
+		Warned:  func(check, text string) { t.say("[WARNING %s]: %s", check, text) },
 	})
 	if err != nil {
 		return nil, usage(err)
