@@ -1,9 +1,10 @@
 package initsystem
 
-import "fmt"
+import (
+	"fmt"
 
-const otherKinds = "use --init-system=kubelet on a machine with a kubelet, or --init-system=process if there is " +
-	"neither"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
+)
 
 // A MissingError says that this machine has no systemd: no systemctl, or one
 // that finds no systemd running.
@@ -23,7 +24,7 @@ func (e *MissingError) Error() string {
 func (e *MissingError) Unwrap() error { return e.Err }
 
 // Hint says what to do about it.
-func (e *MissingError) Hint() string { return otherKinds }
+func (e *MissingError) Hint() string { return machine.OtherInitSystems }
 
 // A UnitError says that systemd would run something else than our unit, or
 // nothing.

@@ -99,6 +99,7 @@ const (
 	StillRunning       Reason = "still-running"
 	NotConfigured      Reason = "not-configured"
 	PeerPortClosed     Reason = "peer-port-closed"
+	InitSystemMissing  Reason = "init-system-missing"
 
 	NotRunning       Reason = "not-running"
 	NotVoter         Reason = "not-voter"

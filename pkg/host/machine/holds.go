@@ -47,6 +47,16 @@ func Holds(goal Goal, cfg Config, obs Observation) ([]Hold, error) {
 	return all, nil
 }
 
+// nothingStarts holds a command that would end with starting etcd, where the machine does not have
+// what is to start it.
+func (w *world) nothingStarts() *Hold {
+	if w.obs.Host.InitSystem || slices.Contains(w.goal.Skip, "start") {
+		return nil
+	}
+	return hold(InitSystemMissing, OtherInitSystems, "the machine has no %s: %s", w.cfg.Service.InitSystem,
+		w.obs.Service.Detail)
+}
+
 // unwritable holds what is configured so that the files of it cannot be written.
 func (w *world) unwritable() *Hold {
 	_, why := w.controlFiles()

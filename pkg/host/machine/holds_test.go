@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -68,5 +69,24 @@ func TestAllHoldsAreReported(t *testing.T) {
 				t.Errorf("the plan holds for %v, and the first hold is not that: %v", first, got)
 			}
 		})
+	}
+}
+
+// A machine without the init system is held before anything is written, unless etcd is not to be started.
+func TestAMachineWithoutItsInitSystemIsHeldFirst(t *testing.T) {
+	for _, goal := range []machine.Goal{{Action: machine.Init}, {Action: machine.Join}} {
+		obs := withCA()
+		obs.Remote = answering(healthy("a", 0xa, "10.0.0.1"))
+		obs.Host.InitSystem, obs.Service.Detail = false, "it has not started this machine"
+		step, why := machine.Next(goal, desired(), obs)
+		if step != nil || why == nil || why.Reason != machine.InitSystemMissing || why.Kind() != "held" ||
+			!strings.Contains(why.Text, "the machine has no systemd: it has not started this machine") ||
+			!strings.Contains(why.Next, "--init-system=kubelet") || !strings.Contains(why.Next, "--init-system=process") {
+			t.Errorf("%s: %v, %+v", goal.Action, step, why)
+		}
+		goal.Skip = []string{"start", "health"}
+		if step, why := machine.Next(goal, desired(), obs); step == nil {
+			t.Errorf("%s: only files are to be written: %v", goal.Action, why)
+		}
 	}
 }

@@ -43,7 +43,10 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 		}
 	}
 	if (goal.Action == Init || goal.Action == Join) && goal.Phase == "" {
-		// What cannot be written is said before anything is done.
+		// What cannot be written, or started, is said before anything is done.
+		if why := w.nothingStarts(); why != nil {
+			return nil, why
+		}
 		if _, why := w.controlFiles(); why != nil {
 			return nil, why
 		}

@@ -115,7 +115,7 @@ var checks = []Check{
 		if w.obs.Host.InitSystem {
 			return nil
 		}
-		return fatal("--init-system=kubelet or --init-system=process", "the machine has no %s: %s", w.cfg.Service.InitSystem,
+		return fatal(OtherInitSystems, "the machine has no %s: %s", w.cfg.Service.InitSystem,
 			w.obs.Service.Detail)
 	}},
 	{"Account", "etcd can run as the requested user", func(w *world) []Finding {
@@ -296,6 +296,10 @@ var checks = []Check{
 		return warning(why.Next, "%s", why.Text)
 	}},
 }
+
+// OtherInitSystems is what to do on a machine without systemd.
+const OtherInitSystems = "use --init-system=kubelet on a machine with a kubelet, or --init-system=process if " +
+	"there is neither"
 
 // OpenPeerPorts is what to do about a peer port that is not reached.
 const OpenPeerPorts = "open the peer port between all members, in both directions"

@@ -76,7 +76,8 @@ func TestUnreachedSaysWhoWhereAndWhatToDo(t *testing.T) {
 	}
 	why := machine.Unreached(desired(), closed, "it is tried")
 	if why == nil || why.Reason != machine.PeerPortClosed || why.Kind() != "held" || why.Wait || why.Momentary ||
-		why.Text != "member a (https://10.0.0.1:2380) does not reach the peer port of this machine (https://10.0.0.2:2380): it is tried" {
+		why.Text != "member a (https://10.0.0.1:2380) does not reach the peer port of this machine "+
+			"(https://10.0.0.2:2380): it is tried" {
 		t.Fatalf("%+v", why)
 	}
 	for _, want := range []string{"open TCP port 2380 of this machine for 10.0.0.1,", "--ignore-preflight-errors=PeerPorts"} {
@@ -91,7 +92,8 @@ func TestUnreachedSaysWhoWhereAndWhatToDo(t *testing.T) {
 	if why := machine.Unreached(desired(), nil, "x"); why != nil {
 		t.Errorf("%v", why)
 	}
-	if why := machine.OthersUnreached(voters[1], closed); why == nil || !why.Wait || !why.Others || !strings.Contains(why.Text, "by a") {
+	if why := machine.OthersUnreached(voters[1], closed); why == nil || !why.Wait || !why.Others ||
+		!strings.Contains(why.Text, "by a") {
 		t.Errorf("%+v", why)
 	}
 	if why := machine.OthersUnreached(voters[1], nil); why != nil {

@@ -96,6 +96,9 @@ var reasonDocs = []ReasonDoc{
 	{NotConfigured, "A phase came before the one that adds the member to the cluster, or the cluster's members have " +
 		"changed between the phase `configure` and etcd's first start.",
 		"Run the phases that the hint names, or the whole `etcdadm join`."},
+	{InitSystemMissing, "The machine does not run the init system that is to keep etcd running: systemd by default.",
+		"`--init-system=kubelet` on a machine with a kubelet, `--init-system=process` if there is neither; or " +
+			"`--skip-phases=start,health` to only write the files."},
 	{PeerPortClosed, "A voter that answers does not reach the peer port of the machine that joins. With a vote, the new member " +
 		"would count for a quorum that may not find together. Where etcd was to be started, nothing has run; the join is undone.",
 		"Open the port, as the text says, and run `join` again. `--ignore-preflight-errors=PeerPorts` goes on without."},

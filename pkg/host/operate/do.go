@@ -224,12 +224,17 @@ func (m *Machine) removeFiles(ctx context.Context, paths []string) error {
 }
 
 // reload has the init system read its files again. Where there is none, as in a
-// container that only makes files, nobody has read them before.
+// container or a chroot that only makes files, nobody has read them before.
 func (m *Machine) reload(ctx context.Context, needed bool) error {
 	if !needed || m.initSystem == nil {
 		return nil
 	}
-	return m.initSystem.Reload(ctx)
+	err := m.initSystem.Reload(ctx)
+	var missing *initsystem.MissingError
+	if errors.As(err, &missing) {
+		return nil
+	}
+	return err
 }
 
 // limit is how long a change of the member list may be refused for reasons

@@ -57,7 +57,12 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 	certificatesOnly := one && goal.Phase == "certificates"
 	if !certificatesOnly {
 		mark := initfiles.UnitMark(obs.Files[m.cfg.Paths.Unit()])
-		wg.Go(func() { obs.Service = m.service(ctx, written, mark) })
+		wg.Go(func() {
+			var none bool
+			if obs.Service, none = m.service(ctx, written, mark); none {
+				obs.Host.InitSystem = false
+			}
+		})
 		wg.Go(func() { obs.Local = m.local(ctx) })
 		alone := goal.SkipRemoveMember || goal.Action == machine.Reset && obs.Record.Action == machine.Reset
 		if (!one || phase.Network || m.versionOpen && goal.Phase == "install") && !alone {
@@ -332,17 +337,25 @@ func (m *Machine) certSpec() certs.MachineSpec {
 	}
 }
 
-// service asks the init system, and compares what runs with what is written.
-func (m *Machine) service(ctx context.Context, written map[string]string, mark string) machine.ServiceStatus {
+// service asks the init system, and compares what runs with what is written. none says that the
+// machine does not have it: nothing can have started etcd.
+func (m *Machine) service(ctx context.Context, written map[string]string, mark string) (
+	k machine.ServiceStatus, none bool) {
+	absent := func(why error) (machine.ServiceStatus, bool) {
+		return machine.ServiceStatus{State: machine.ServiceAbsent, Detail: why.Error()}, true
+	}
 	if m.initSystem == nil {
-		// nothing can have started it
-		return machine.ServiceStatus{State: machine.ServiceAbsent, Detail: m.initSystemErr.Error()}
+		return absent(m.initSystemErr)
 	}
 	s, err := m.initSystem.Status(ctx)
-	if err != nil {
-		return machine.ServiceStatus{State: machine.ServiceUnknown, Detail: err.Error()}
+	var missing *initsystem.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return absent(err)
+	case err != nil:
+		return machine.ServiceStatus{State: machine.ServiceUnknown, Detail: err.Error()}, false
 	}
-	k := machine.ServiceStatus{
+	k = machine.ServiceStatus{
 		State: machine.ServiceState(s.State), Enabled: s.Enabled, Uptime: s.Uptime, Detail: s.Detail, LastLines: s.LastLines,
 		Foreign: s.Foreign,
 	}
@@ -352,7 +365,7 @@ func (m *Machine) service(ctx context.Context, written map[string]string, mark s
 	if s.State == initsystem.Crashing { // its process is there for a moment only
 		k.Outdated = m.rewritten
 	}
-	return k
+	return k, false
 }
 
 // gone says that no etcd answers on this machine any more.

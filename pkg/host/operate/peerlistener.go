@@ -141,7 +141,8 @@ func (p *peerListener) problem() string {
 
 // await waits until all the members have come, or until ctx ends. slow is called once if that
 // takes a second.
-func (p *peerListener) await(ctx context.Context, members []cluster.Member, slow func(missing []cluster.Member)) []cluster.Member {
+func (p *peerListener) await(ctx context.Context, members []cluster.Member,
+	slow func(missing []cluster.Member)) []cluster.Member {
 	late := time.NewTimer(4 * pause)
 	defer late.Stop()
 	for {

@@ -114,7 +114,8 @@ func names(members []cluster.Member) string {
 }
 
 // reaching says of each voter, as its own etcd does, whether it reaches a learner.
-func reaching(ctx context.Context, conf *tls.Config, learner cluster.MemberID, voters []cluster.Member) map[cluster.MemberID]machine.Reach {
+func reaching(ctx context.Context, conf *tls.Config, learner cluster.MemberID, voters []cluster.Member) (
+	seen map[cluster.MemberID]machine.Reach) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	found := make([]machine.Reach, len(voters))
@@ -129,7 +130,7 @@ func reaching(ctx context.Context, conf *tls.Config, learner cluster.MemberID, v
 		})
 	}
 	all.Wait()
-	seen := map[cluster.MemberID]machine.Reach{}
+	seen = map[cluster.MemberID]machine.Reach{}
 	for i, v := range voters {
 		seen[v.ID] = found[i]
 	}
@@ -150,8 +151,8 @@ func reach(active map[cluster.MemberID]bool, err error, from cluster.Member, to 
 
 // askReach asks the voters whether they reach a learner, again and again for a time while some say
 // that they do not. It returns those, and of whom nothing is known.
-func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters []cluster.Member, limit time.Duration) (
-	closed, unknown []cluster.Member) {
+func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters []cluster.Member,
+	limit time.Duration) (closed, unknown []cluster.Member) {
 	conf, err := m.credentials()
 	if err != nil {
 		return nil, voters
@@ -167,23 +168,14 @@ func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters
 
 // mayVote says why a learner does not get its vote now: a voter does not reach its peer port. Those
 // that were seen to connect before etcd started are not asked.
-func (m *Machine) mayVote(ctx context.Context, goal machine.Goal, obs machine.Observation, op *machine.Membership) error {
+func (m *Machine) mayVote(ctx context.Context, goal machine.Goal, obs machine.Observation,
+	op *machine.Membership) error {
 	promote, ok := op.Operation.(*plan.Promote)
 	if !ok || goal.Action != machine.Join || goal.AnyPeerPorts {
 		return nil
 	}
 	if machine.Helps(m.cfg, op) {
-		i := slices.IndexFunc(obs.Remote.Members, func(o cluster.Member) bool { return o.Name == promote.Name })
-		if i < 0 {
-			return nil
-		}
-		learner := obs.Remote.Members[i]
-		voters := slices.DeleteFunc(slices.Clone(obs.Remote.Members), func(o cluster.Member) bool { return o.Learner || !o.Healthy })
-		closed, _ := m.askReach(ctx, learner.ID, voters, 0)
-		if why := machine.OthersUnreached(learner, closed); why != nil {
-			return why
-		}
-		return nil
+		return m.otherMayVote(ctx, obs, promote)
 	}
 	self, voters := machine.Connecting(goal, m.cfg, obs)
 	if len(voters) == 0 {
@@ -197,6 +189,23 @@ func (m *Machine) mayVote(ctx context.Context, goal machine.Goal, obs machine.Ob
 		return why
 	}
 	m.warnReachUnknown(unknown)
+	return nil
+}
+
+// otherMayVote is for the learner of another machine, which has served for a while.
+func (m *Machine) otherMayVote(ctx context.Context, obs machine.Observation, op *plan.Promote) error {
+	i := slices.IndexFunc(obs.Remote.Members, func(o cluster.Member) bool { return o.Name == op.Name })
+	if i < 0 {
+		return nil
+	}
+	learner := obs.Remote.Members[i]
+	voters := slices.DeleteFunc(slices.Clone(obs.Remote.Members), func(o cluster.Member) bool {
+		return o.Learner || !o.Healthy
+	})
+	closed, _ := m.askReach(ctx, learner.ID, voters, 0)
+	if why := machine.OthersUnreached(learner, closed); why != nil {
+		return why
+	}
 	return nil
 }
 

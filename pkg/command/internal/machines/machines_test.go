@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -235,5 +236,39 @@ func TestPhasesAreCommands(t *testing.T) {
 				t.Errorf("%s has no phase %s", c.action, p.Name)
 			}
 		}
+	}
+}
+
+// systemd is installed and has not started the machine: nothing is written, whatever is ignored, and the
+// flag to use is named. Phases that only write files do.
+func TestSystemdThatHasNotStartedTheMachine(t *testing.T) {
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		t.Skip("systemd has started this machine")
+	}
+	dir := below(t)
+	bin := t.TempDir()
+	script := "#!/bin/sh\necho 'System has not been booted with systemd as init system (PID 1).' >&2\nexit 1\n"
+	if err := os.WriteFile(bin+"/systemctl", []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("ETCDADM_INIT_SYSTEM", "systemd")
+	for _, args := range [][]string{{"init"}, {"init", "--ignore-preflight-errors=all"}, {"preflight"}} {
+		_, errs, code := call(t, args...)
+		if code != 3 || !strings.Contains(errs, "has not started this machine") ||
+			!strings.Contains(errs, "--init-system=process") {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+	}
+	for _, name := range []string{"pki", "etc", "units", "bin", "data"} {
+		if _, err := os.Stat(dir + "/" + name); err == nil {
+			t.Errorf("%s is written", name)
+		}
+	}
+	if _, errs, code := call(t, "init", "phase", "configure"); code != 0 {
+		t.Errorf("the phase configure: exit code %d: %s", code, errs)
+	}
+	if _, err := os.Stat(dir + "/units/etcd.service"); err != nil {
+		t.Error(err)
 	}
 }
