@@ -279,7 +279,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		case why != nil && !m.once(why) && held.clears(why, time.Duration(m.cfg.Timeouts.Membership), time.Now()):
 			// What clears at once is not worth a word.
 			if time.Since(held.since) > 4*pause {
-				m.say(why.Reason, why.Text, time.Now())
+				m.say(why.Reason, machine.Waits(goal, m.cfg, why), time.Now())
 			}
 			if err := wait.For(ctx, held.pause(time.Now())); err != nil {
 				return r, errors.Join(why, err)
