@@ -238,8 +238,8 @@ func (e *lineError) Timeout() bool {
 
 // Hint says what to check.
 func (e *lineError) Hint() string {
-	return "check the network and HTTPS_PROXY; without a network, put the archive into the cache or give it with " +
-		"--binaries-archive"
+	return "check the network, HTTPS_PROXY and --release-url; without a network, --binaries-dir=DIR takes etcd and etcdctl " +
+		"of this version from a directory, and --binaries-archive=FILE an archive, as the cache does"
 }
 
 // onLine returns err as a [lineError], unless it would be the same next time.

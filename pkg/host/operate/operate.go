@@ -321,7 +321,12 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 // lasted.
 func (m *Machine) waitRefused(ctx context.Context, refusal error, lasted time.Duration) error {
 	if lasted > 4*pause {
-		m.say("", refusal.Error(), time.Now())
+		text := refusal.Error()
+		var advised interface{ Hint() string }
+		if etcdrelease.Passing(refusal) && errors.As(refusal, &advised) {
+			text += "; " + advised.Hint() // a machine without a network waits for nothing
+		}
+		m.say("", text, time.Now())
 	}
 	return wait.For(ctx, backoff(lasted))
 }
