@@ -2,8 +2,10 @@ package machine_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
@@ -33,5 +35,28 @@ func TestPortsThatAreTaken(t *testing.T) {
 				t.Errorf("found %+v, want %+v", found, tc.want)
 			}
 		})
+	}
+}
+
+// Without root, what root could read and write is not reported beside it.
+func TestWithoutRootOnlyWhatCanBeJudgedIsReported(t *testing.T) {
+	obs := fresh()
+	obs.Host.Root, obs.Host.ReadOnly, obs.Host.Addresses = false, []string{"/opt/bin", "/etc/etcd"}, nil
+	obs.Data.State, obs.Data.Problem = cluster.DiskUnreadable, "open /var/lib/etcd: permission denied"
+	ids := func() (list string) {
+		found := machine.Preflight(machine.Goal{Action: machine.Init}, desired(), obs)
+		for _, f := range machine.JudgedByAll(found) {
+			list += f.ID + " "
+		}
+		return list
+	}
+	if got := ids(); !strings.Contains(got, "IsPrivilegedUser") || !strings.Contains(got, "BindAddress") ||
+		strings.Contains(got, "Writable") || strings.Contains(got, "DataDir") {
+		t.Errorf("without root: %s", got)
+	}
+	obs.Host.Root = true
+	if got := ids(); strings.Contains(got, "IsPrivilegedUser") || strings.Count(got, "Writable") != 2 ||
+		!strings.Contains(got, "DataDir") {
+		t.Errorf("as root: %s", got)
 	}
 }

@@ -196,10 +196,20 @@ func (t *task) warn(format string, args ...any) {
 	fmt.Fprintln(t.cmd.ErrOrStderr(), "warning: "+cli.Plain(fmt.Sprintf(format, args...)))
 }
 
+// judged are the findings that count: without those that only follow from the lack of root, unless a
+// person goes on without it.
+func (t *task) judged(found []machine.Finding) []machine.Finding {
+	root := machine.Finding{ID: "IsPrivilegedUser"}
+	if slices.ContainsFunc(t.ignore, root.Named) {
+		return found
+	}
+	return machine.JudgedByAll(found)
+}
+
 // judge prints the findings, and returns an error if some are errors.
 func (t *task) judge(found []machine.Finding) error {
 	var bad []machine.Finding
-	for _, f := range found {
+	for _, f := range t.judged(found) {
 		ignored := slices.ContainsFunc(t.ignore, f.Named)
 		if f.Fatal && !ignored {
 			bad = append(bad, f)

@@ -3,6 +3,8 @@ package machines
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,7 +77,7 @@ func waits(h machine.Hold) bool {
 // reportPreflight prints the report, and returns an error if the command would not go
 // on.
 func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) error {
-	found := machine.Preflight(t.goal, m.Config(), obs)
+	found := t.judged(machine.Preflight(t.goal, m.Config(), obs))
 	steps, _, err := machine.Plan(t.goal, m.Config(), obs)
 	if err != nil {
 		return err
@@ -83,6 +85,9 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 	holds, err := machine.Holds(t.goal, m.Config(), obs)
 	if err != nil {
 		return err
+	}
+	if !obs.Host.Root && !slices.ContainsFunc(t.ignore, machine.Finding{ID: "IsPrivilegedUser"}.Named) {
+		holds = slices.DeleteFunc(holds, func(h machine.Hold) bool { return strings.Contains(h.Text, "permission denied") })
 	}
 	judged := t.judge(found)
 	r := preflightReport{
@@ -126,7 +131,8 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 func (t *task) printHolds(holds []machine.Hold, stops *machine.Hold, judged error) {
 	for i := range holds {
 		h := &holds[i]
-		if !waits(*h) && (h != stops || judged != nil) {
+		told := judged != nil && h.Reason == machine.InitSystemMissing // by the check InitSystem
+		if !told && !waits(*h) && (h != stops || judged != nil) {
 			t.say("[HOLD %s]: %s%s", h.Reason, h.Text, behind(h.Next))
 		}
 	}
