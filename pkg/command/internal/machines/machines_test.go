@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
 
 // call runs the commands with a machine below a temporary directory.
@@ -270,5 +272,26 @@ func TestSystemdThatHasNotStartedTheMachine(t *testing.T) {
 	}
 	if _, err := os.Stat(dir + "/units/etcd.service"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A join says of an even number of voters what it is worth, and of an odd one nothing.
+func TestAJoinSaysWhatAnEvenNumberIsWorth(t *testing.T) {
+	for voters, want := range map[int]string{
+		2: "2 members tolerate no more failures than 1, and need more votes for each write: join one more.\n",
+		3: "",
+		4: "4 members tolerate no more failures than 3, and need more votes for each write: join one more.\n",
+	} {
+		cfg := machine.Defaults()
+		cfg.Name, cfg.Listen.Address = "b", "10.0.0.2"
+		r := operate.Result{Steps: []machine.Step{{Phase: "start", Do: &machine.StartService{}}}}
+		for i := range voters {
+			r.Last.Remote.Members = append(r.Last.Remote.Members, cluster.Member{ID: cluster.MemberID(i + 1)})
+		}
+		var out bytes.Buffer
+		(&task{goal: machine.Goal{Action: machine.Join}}).sayBuilt(&out, cfg, r)
+		if got := out.String(); got != "Member b is a voter of the cluster, at https://10.0.0.2:2379.\n"+want {
+			t.Errorf("%d voters: %s", voters, got)
+		}
 	}
 }
