@@ -19,9 +19,9 @@ const (
 	NotReached   Reach = "not-reached"
 )
 
-// Connecting returns this machine's learner, and the members that have to connect to its peer
-// port before it gets its vote: the voters that answer. There are none where it is no learner,
-// where nobody can be asked, and where a person goes on without them.
+// Connecting returns this machine's learner, and the voters that have to connect to its peer port
+// before it gets its vote, if they answer. There are none where it is no learner, where nobody can
+// be asked, and where a person goes on without them.
 func Connecting(goal Goal, cfg Config, obs Observation) (self cluster.Member, voters []cluster.Member) {
 	self, ok := (&world{goal: goal, cfg: cfg, obs: obs}).self()
 	if goal.Action != Join || goal.AnyPeerPorts || !obs.Remote.Answered || !ok || !self.Learner {
@@ -29,7 +29,7 @@ func Connecting(goal Goal, cfg Config, obs Observation) (self cluster.Member, vo
 	}
 	known := obs.Record.reachedBy(self.ID)
 	for _, m := range obs.Remote.Members {
-		if !m.Learner && m.ID != self.ID && m.Healthy && !slices.Contains(known, m.ID.String()) {
+		if !m.Learner && m.ID != self.ID && !slices.Contains(known, m.ID.String()) {
 			voters = append(voters, m)
 		}
 	}

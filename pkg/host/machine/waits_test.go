@@ -8,7 +8,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// Who waits for a cluster that does not answer is told what may be wrong, for how long it is tried and how
+// Who waits for a cluster that does not answer reads what may be wrong, for how long it is tried and how
 // to end sooner; other reasons, and other commands, say what they said.
 func TestAWaitSaysHowToEndIt(t *testing.T) {
 	cfg := desired(func(c *machine.Config) { c.Timeouts.Membership = machine.Duration(6 * time.Hour) })

@@ -44,7 +44,7 @@ func (m *Machine) leavePeers() {
 // It returns the machine's record, where those who have are written.
 func (m *Machine) metPeers(ctx context.Context, goal machine.Goal, obs machine.Observation) (machine.Record, error) {
 	self, voters := machine.Connecting(goal, m.cfg, obs)
-	if len(voters) == 0 || obs.Local != nil {
+	if voters = m.answering(ctx, voters); len(voters) == 0 || obs.Local != nil {
 		m.leavePeers()
 		return obs.Record, nil
 	}
@@ -76,6 +76,20 @@ func (m *Machine) metPeers(ctx context.Context, goal machine.Goal, obs machine.O
 	})
 	record := obs.Record.WithReached(self.ID, came)
 	return record, writeRecord(m.cfg, record)
+}
+
+// answering returns which members answer their clients. One that did not in the last observation is
+// asked once more: it may be slow.
+func (m *Machine) answering(ctx context.Context, members []cluster.Member) []cluster.Member {
+	var healthy, others []cluster.Member
+	for _, member := range members {
+		if member.Healthy {
+			healthy = append(healthy, member)
+		} else {
+			others = append(others, member)
+		}
+	}
+	return append(healthy, m.serving(ctx, others)...)
 }
 
 // serving returns which members answer their clients now.
@@ -178,7 +192,7 @@ func (m *Machine) mayVote(ctx context.Context, goal machine.Goal, obs machine.Ob
 		return m.otherMayVote(ctx, obs, promote)
 	}
 	self, voters := machine.Connecting(goal, m.cfg, obs)
-	if len(voters) == 0 {
+	if voters = m.answering(ctx, voters); len(voters) == 0 {
 		return nil
 	}
 	closed, unknown := m.askReach(ctx, self.ID, voters, apartGrace)

@@ -131,8 +131,8 @@ func (t *task) reportPreflight(m *operate.Machine, obs machine.Observation) erro
 func (t *task) printHolds(holds []machine.Hold, stops *machine.Hold, judged error) {
 	for i := range holds {
 		h := &holds[i]
-		told := judged != nil && h.Reason == machine.InitSystemMissing // by the check InitSystem
-		if !told && !waits(*h) && (h != stops || judged != nil) {
+		reported := judged != nil && h.Reason == machine.InitSystemMissing // by the check InitSystem
+		if !reported && !waits(*h) && (h != stops || judged != nil) {
 			t.say("[HOLD %s]: %s%s", h.Reason, h.Text, behind(h.Next))
 		}
 	}
