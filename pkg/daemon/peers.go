@@ -200,10 +200,12 @@ func (c *peerGroup) candidate() bool {
 func (d *Daemon) quiet() time.Duration { return d.node.voted.Load().Quiet(d.name, d.now()) }
 
 // early returns the lease voters to ask for the lease before an observation: those that this
-// node knows, if it is one of them, and the daemons are not paused.
+// node knows, if it is one of them, and the daemons are not paused. The record of a spare is of
+// the past: what has ended there would cost those who go on a term each time it campaigned.
 func (d *Daemon) early() cluster.LeaseVoters {
-	e := d.state.LeaseVoters()
-	if !slices.Contains(e.Names, d.name) || d.state.State().Pause != nil {
+	e, s := d.state.LeaseVoters(), d.state.State()
+	spare := s.Assigned == nil && s.Prepared == nil
+	if spare || !slices.Contains(e.Names, d.name) || s.Pause != nil {
 		return cluster.LeaseVoters{}
 	}
 	return e

@@ -7,6 +7,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/gossip"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
 func TestMadeUpNamesDoNotCount(t *testing.T) {
@@ -52,6 +54,37 @@ func TestWhenACoordinatorIsMissing(t *testing.T) {
 	m.noteMissing(false)
 	m.noteMissing(true)
 	wantLines(t, gathered(t, m), "etcdadm_coordinator_missing 1", "etcdadm_coordinator_missing_total 2")
+}
+
+// A node whose member was left out of a restore, or has been removed, keeps the record of lease voters
+// of that time. It does not campaign by it: its own vote would put the term up, again and again, and
+// who coordinates would have to follow.
+func TestASpareDoesNotCampaignByItsOldRecord(t *testing.T) {
+	state, err := nodestate.Open(t.TempDir(), nodestate.Self{Name: "c"})
+	must(t, err)
+	t.Cleanup(func() { _ = state.Close() })
+	d := &Daemon{name: "c", state: state}
+	for _, x := range []struct {
+		name   string
+		change nodestate.Transition
+		want   bool
+	}{
+		{"a member", func(s *nodestate.State) error {
+			s.Assigned = &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.6.16")}
+			s.LeaseVoters = cluster.LeaseVoters{Token: "t1", Term: 3, Names: []cluster.NodeName{"a", "b", "c"}}
+			return nil
+		}, true},
+		{"a spare", nodestate.Switch(nil), false},
+		{"one that is to begin", nodestate.Promise(cluster.Prepared{
+			Token: "t2", Version: etcdversion.Must("3.6.16"),
+			Voters: []cluster.InitialMember{{Name: "c", PeerURLs: []string{"https://c:2380"}}},
+		}), true},
+	} {
+		must(t, state.Update(x.change))
+		if got := len(d.early().Names) > 0; got != x.want {
+			t.Errorf("%s: it asks for the lease before it observes: %t", x.name, got)
+		}
+	}
 }
 
 // A daemon whose coordinator is well wakes up for this three times a minute, and says in time when it

@@ -198,8 +198,10 @@ var reasonDocs = []ReasonDoc{
 		"Wait, or bring the machine back. The time is set by --replace-grace."},
 	{NoSpare,
 		"The cluster needs another member, but no node is free to run it. A node is free if it is reachable, has no " +
-			"member, has an empty or stale disk, and has the binaries.",
-		"Start another node, or lower the member count."},
+			"member, has an empty or stale disk with room for the data, and has the binaries.",
+		"Where the text names a node, put that right on it: make room on its disk (what lies in data-trashcan is earlier " +
+			"data of the cluster, which may be deleted once nobody wants it back), or add the binaries. Otherwise start " +
+			"another node, or lower the member count."},
 	{LearnerBehind,
 		"A new member has not caught up with the leader. It is removed again if it takes longer than the learner " +
 			"timeout.",
@@ -281,7 +283,9 @@ var reasonDocs = []ReasonDoc{
 			"that would leave no leader that reaches a majority. A learner that the leader does not reach " +
 			"receives no log entries: another voter that reaches it is made the leader.",
 		"Open the peer port of the second machine in the text for the first one: a firewall, a security group, a " +
-			"route. The text has the error of the last try; it is tried again every few seconds."},
+			"route. The text has the error of the last try; it is tried again every few seconds. Where that is of an " +
+			"unknown authority, the authorities were changed, and etcd reads them only when it starts: restart etcd-manager " +
+			"on one machine after the other."},
 	{AccessDenied,
 		"etcd runs with authentication enabled and denies access to the daemon, which cannot determine the state of its " +
 			"member, nor take backups there; or it will once authentication is enabled, since etcd already has the user " +

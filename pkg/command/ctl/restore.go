@@ -5,19 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -212,69 +207,4 @@ func (t *tool) queued(cmd *cobra.Command, s *store.Store, r cluster.Request, wai
 	}
 	// --timeout is for the store; the coordinator takes the time it needs.
 	return t.await(cmd.Context(), cmd, s, r)
-}
-
-// waitEvery is how often await asks the store.
-const waitEvery = time.Second
-
-// await waits for the end of a request, and says how it ended.
-func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r cluster.Request) error {
-	said := ""
-	for range wait.Every(ctx, waitEvery) {
-		if v, err := s.Poll(ctx); err == nil {
-			if i := slices.IndexFunc(v.Closed, func(f store.Closed) bool { return f.Name == r.Name }); i >= 0 {
-				return ended(cmd, v.Closed[i])
-			}
-			if !slices.ContainsFunc(fleet.Requests(v), func(q cluster.Request) bool { return q.Name == r.Name }) {
-				return cli.WithHint(errors.New("the request was deleted before it was carried out"),
-					"see what was done: etcd-manager-ctl history")
-			}
-			if text := t.progress(ctx, s); text != said {
-				said = text
-				note(cmd, "%s", text)
-			}
-		}
-	}
-	return fmt.Errorf("it stays queued: %w", ctx.Err())
-}
-
-// ended says how a request ended.
-func ended(cmd *cobra.Command, c store.Closed) error {
-	if c.Outcome == string(plan.OutcomeRefused) {
-		return &cli.RefusedError{Text: "refused: " + c.Reason, Next: "see what was done: etcd-manager-ctl history"}
-	}
-	note(cmd, "done: %s", c.Reason)
-	return nil
-}
-
-// progress is what the coordinator published last: the operation under way or
-// what it waits for.
-func (t *tool) progress(ctx context.Context, s *store.Store) string {
-	r, _, text, err := t.published(ctx, s)
-	switch {
-	case err != nil:
-		return err.Error()
-	case r == nil:
-		return text
-	case r.Operation != "":
-		return r.Operation
-	case len(r.Holds) > 0:
-		return because(r.Holds)
-	}
-	return "waiting for the coordinator"
-}
-
-// because says what is waited for. While a cluster is taken over nobody coordinates, and
-// what keeps it from being taken over says more.
-func because(holds []plan.Hold) string {
-	var causes []string
-	for _, h := range holds {
-		if h.Reason == plan.TakingOver || h.Reason == plan.ExistingDaemon {
-			causes = append(causes, h.Text)
-		}
-	}
-	if len(causes) == 0 {
-		return holds[0].Text
-	}
-	return strings.Join(causes, "; ")
 }
