@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,8 @@ func (b *bench) changes(ctx context.Context) error {
 				resize(5)(ctx, t, c)
 			}},
 			{"shrink from 5 to 3", resize(3)},
+			{"a follower's machine replaced, its daemon stopped for good", replaced((*harness.Node).Stop)},
+			{"a follower's machine replaced, killed with its disk", replaced((*harness.Node).LoseDisk)},
 		} {
 			b.changed(ctx, t, c, change)
 		}
@@ -86,6 +89,35 @@ func moved(ctx context.Context, t harness.T, c *harness.Cluster) {
 	defer client.Close()
 	_, err = client.MoveLeader(ctx, to)
 	must(t, err)
+}
+
+// replaced ends a follower's machine for good, and waits until another one has its place: there
+// are more nodes than members.
+func replaced(end func(*harness.Node)) func(context.Context, harness.T, *harness.Cluster) {
+	return func(ctx context.Context, t harness.T, c *harness.Cluster) {
+		voters, err := c.Voters(ctx)
+		must(t, err)
+		for _, n := range c.Nodes() {
+			if !slices.Contains(voters, n.Name) {
+				continue
+			}
+			s, err := n.EtcdStatus(ctx)
+			must(t, err)
+			if s.Leader == s.Header.MemberId {
+				continue
+			}
+			end(n)
+			within(ctx, t, timeout, func(ctx context.Context) error {
+				now, err := c.Voters(ctx)
+				if err == nil && (len(now) != len(voters) || slices.Contains(now, n.Name)) {
+					err = fmt.Errorf("the voters are %v", now)
+				}
+				return err
+			})
+			return
+		}
+		t.Fatalf("nobody follows")
+	}
 }
 
 // restarted stops and starts the daemon of the leader or of a follower.

@@ -174,6 +174,13 @@ func (w *Writer) Acked() int {
 	return len(w.acked)
 }
 
+// Failed returns how many writes got an error, or no answer in time.
+func (w *Writer) Failed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
 // WaitMore waits until that many more writes have been acknowledged.
 func (w *Writer) WaitMore(within time.Duration, more int) {
 	w.c.t.Helper()

@@ -64,6 +64,8 @@ func TestArgvOfEachKind(t *testing.T) {
 			"--to=3.6.16 '--accept-version-risk=tried on a copy' --accept-hazard=members --accept-hazard=v2-log"},
 		{&plan.MemberForceSnapshot{Node: "b", ExpectToken: "t", ExpectMemberID: 2},
 			"etcdadm member force-snapshot --node=b --expect-token=t --expect-member-id=2"},
+		{&plan.MemberDrain{Node: "b", ExpectToken: "t", ExpectMemberID: 2},
+			"etcdadm member drain --node=b --expect-token=t --expect-member-id=2"},
 		{&plan.DowngradeEnable{To: etcdversion.Must("3.5.0"), ExpectClusterVersion: etcdversion.Must("3.6.0")},
 			"etcdadm downgrade enable --to=3.5.0 --expect-cluster-version=3.6.0"},
 		{&plan.DowngradeCancel{ExpectTo: etcdversion.Must("3.5.0")}, "etcdadm downgrade cancel --expect-to=3.5.0"},

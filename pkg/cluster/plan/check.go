@@ -83,6 +83,8 @@ func Check(spec cluster.Spec, obs cluster.Observation, op Operation) error {
 		return c.changeVersion(spec, op)
 	case *MemberForceSnapshot:
 		return c.forceSnapshot(op)
+	case *MemberDrain:
+		return c.drain(op)
 	case *DowngradeEnable:
 		return c.enableDowngrade(spec, op)
 	case *DowngradeCancel:

@@ -76,6 +76,24 @@ func (c checker) remove(op *Remove) error {
 	return nil // nothing to do
 }
 
+// drain makes sure that the member may be removed: its process ends.
+func (c checker) drain(op *MemberDrain) error {
+	n, err := c.node(op.Node)
+	if err != nil {
+		return err
+	}
+	m, member := c.hosted(n)
+	switch {
+	case !n.Reachable || n.Assigned == nil || !member || m.Learner:
+		return unsafe("quorum", "%s runs no voter", op.Node)
+	case n.Assigned.Token != op.ExpectToken:
+		return &StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(n.Assigned.Token)}
+	case m.ID != op.ExpectMemberID:
+		return &StaleError{Want: "member " + op.ExpectMemberID.String(), Got: m.ID.String()}
+	}
+	return c.removeVoter(m)
+}
+
 func (c checker) removeVoter(m cluster.Member) error {
 	if m.ID == c.obs.Leader {
 		return unsafe("quorum", "%s is the raft leader", m.Name)

@@ -36,6 +36,8 @@ func Done(obs cluster.Observation, op Operation) bool {
 	case *MemberForceSnapshot:
 		n := l.node(op.Node)
 		return n != nil && (n.OldLog.State == cluster.HazardAbsent || noV2Log(*n))
+	case *MemberDrain:
+		return false // it lasts for seconds
 	case *DowngradeEnable:
 		return doneDowngrade(obs, op)
 	case *DowngradeCancel:

@@ -118,6 +118,14 @@ var kinds = []Kind{
 		New: func() Operation { return &MemberForceSnapshot{} },
 	},
 	{
+		Path: "member drain", Short: "have a member finish what clients have asked of it, right before it is removed",
+		Needs: "The node runs the expected incarnation as the expected member, with etcd 3.5.21 or later and one client " +
+			"URL, and the member may be removed now. member remove gives this order by itself.",
+		Done: "The member's client port is closed, and what was asked there is answered. It votes for up to 5 seconds more, " +
+			"then its process ends; where it has not been removed until then, its node starts it again.",
+		New: func() Operation { return &MemberDrain{} },
+	},
+	{
 		Path: "downgrade enable", Short: "have etcd prepare the cluster for the previous minor version",
 		Needs: "The cluster version is the expected one, all members run it, serve, and have raised no alarm, all nodes have " +
 			"binaries of the previous minor version, and the spec asks for that or an earlier one. It is 3.5 or later.",

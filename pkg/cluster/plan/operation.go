@@ -171,6 +171,15 @@ type MemberForceSnapshot struct {
 	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member that the node must be"`
 }
 
+// MemberDrain has a node's member take no more requests of clients, finish those that it has
+// begun, and go on voting for a few seconds, in which it is removed. Then its process ends, and
+// where it has not been removed, its node starts it again.
+type MemberDrain struct {
+	Node           cluster.NodeName `flag:"node" doc:"node whose member is drained"`
+	ExpectToken    cluster.Token    `flag:"expect-token" doc:"incarnation that the node must be running"`
+	ExpectMemberID cluster.MemberID `flag:"expect-member-id" doc:"member that the node must be"`
+}
+
 // DowngradeEnable has etcd prepare the cluster, and each member's data, for an earlier
 // minor version.
 type DowngradeEnable struct {
@@ -323,6 +332,7 @@ func (*MemberStart) kind() string         { return "member start" }
 func (*MemberStop) kind() string          { return "member stop" }
 func (*MemberChangeVersion) kind() string { return "member change-version" }
 func (*MemberForceSnapshot) kind() string { return "member force-snapshot" }
+func (*MemberDrain) kind() string         { return "member drain" }
 func (*DowngradeEnable) kind() string     { return "downgrade enable" }
 func (*DowngradeCancel) kind() string     { return "downgrade cancel" }
 func (*AddLearner) kind() string          { return "member add-learner" }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 const outputDelay = 2 * time.Second
 
 // A run keeps one configuration running, from a Start to the next Stop. Its
-// process is used by the goroutine of keep alone.
+// process is used by the goroutine of keep, and by Drain.
 type run struct {
 	s   *Supervisor
 	cfg Config
@@ -29,6 +30,8 @@ type run struct {
 	grace time.Duration
 	// done is closed when no process is left.
 	done chan struct{}
+	// process is the one that was started last, nil before.
+	process atomic.Pointer[os.Process]
 	// first gets the result of the first start.
 	first chan error
 }
@@ -61,6 +64,7 @@ func (r *run) keep(ctx context.Context) {
 		if err != nil {
 			r.s.statusFile.spawnFailed(err)
 		} else {
+			r.process.Store(c.cmd.Process)
 			r.record(c)
 			r.s.statusFile.started(c.cmd.Process.Pid, failures)
 		}

@@ -153,6 +153,9 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 		}
 		return c.send(ctx, obs, op)
 	}
+	if drain := plan.DrainFor(obs, op); drain != nil {
+		c.drain(ctx, spec, obs, drain)
+	}
 	proven, done, _, err := c.confirm(ctx, obs, op)
 	if err != nil {
 		return err

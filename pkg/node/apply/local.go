@@ -134,6 +134,7 @@ type Local struct {
 	changes   changeWatcher
 	late      changeWatcher
 	links     linkWatch
+	held      held
 	// agreedAt is when the coordinator found last that the restored members agree.
 	agreedAt atomic.Pointer[time.Time]
 	// agreedStart says that the process has not been started for that yet.
@@ -208,6 +209,7 @@ func (l *Local) Close(ctx context.Context) error {
 		l.client = nil
 	}
 	l.clientMu.Unlock()
+	l.held.release()
 	return l.o.Proc.Close(ctx)
 }
 
@@ -280,6 +282,8 @@ func (l *Local) effect(ctx context.Context, order plan.Order) error {
 		return l.changeVersion(ctx, op, order)
 	case *plan.MemberForceSnapshot:
 		return l.forceSnapshot(ctx, op)
+	case *plan.MemberDrain:
+		return l.drain(ctx, op)
 	case *plan.RestoreStage:
 		return l.stage(ctx, op)
 	case *plan.RestoreSwitch:
@@ -348,6 +352,7 @@ func (l *Local) stop(ctx context.Context, op *plan.MemberStop) error {
 		return err
 	}
 	l.comparer.end(ctx)
+	l.held.release()
 	crashpoint.Hit("member-stop.before-signal")
 	err = l.o.Proc.Stop(ctx)
 	crashpoint.Hit("member-stop.after")

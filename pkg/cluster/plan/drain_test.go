@@ -1,0 +1,133 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+)
+
+// two is a healthy cluster of a, which leads, and b, which may be removed.
+func two() cluster.Observation {
+	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	version := etcdversion.Must("3.6.16")
+	obs := cluster.Observation{
+		At: at, Token: "t", Leader: 1, LeaseVoters: cluster.LeaseVoters{Token: "t", Names: []cluster.NodeName{"a"}},
+		Store: cluster.Store{Reachable: true, BackupsKnown: true, Backups: []cluster.Backup{{Name: "new", At: at}}},
+	}
+	for i, name := range []cluster.NodeName{"a", "b"} {
+		id := cluster.MemberID(i + 1)
+		obs.Members = append(obs.Members, cluster.Member{
+			ID: id, Name: name, PeerURLs: []string{"http://" + string(name) + ":2380"}, Healthy: true, Version: version,
+		})
+		obs.Nodes = append(obs.Nodes, cluster.Node{
+			Name: name, Reachable: true, Assigned: &cluster.Assigned{Token: "t", Version: version},
+			URLs:    cluster.URLs{Peer: []string{"http://" + string(name) + ":2380"}},
+			Disk:    cluster.Disk{State: cluster.DiskData, Token: "t", MemberID: id},
+			Process: cluster.Process{State: cluster.ProcessRunning, Since: at.Add(-time.Minute)},
+		})
+	}
+	return obs
+}
+
+func TestWhoIsDrained(t *testing.T) {
+	removeB := &plan.Remove{ID: 2, ExpectName: "b", ExpectVoters: 2}
+	for _, tc := range []struct {
+		name   string
+		change func(obs *cluster.Observation)
+		op     plan.Operation
+		want   bool
+	}{
+		{"a voter that clients use", nil, removeB, true},
+		{"nobody, for something else", nil, &plan.MoveLeader{To: "b"}, false},
+		{"not the leader", func(o *cluster.Observation) { o.Leader = 2 }, removeB, false},
+		{"not one that does not serve", func(o *cluster.Observation) { o.Members[1].Healthy = false }, removeB, false},
+		{"not a learner", func(o *cluster.Observation) { o.Members[1].Learner = true }, removeB, false},
+		{"not one that is closed already", func(o *cluster.Observation) { o.Nodes[1].Assigned.Quarantined = true }, removeB,
+			false},
+		{"not where its node does not answer", func(o *cluster.Observation) { o.Nodes[1].Reachable = false }, removeB, false},
+		{"not where its node's disk hangs", func(o *cluster.Observation) {
+			o.Nodes[1].Storage.State = cluster.StorageHung
+		}, removeB, false},
+		{"not where its node's disk was read long ago", func(o *cluster.Observation) {
+			o.Nodes[1].FactsAge = time.Minute
+		}, removeB, false},
+		{"not where its node runs something else", func(o *cluster.Observation) {
+			o.Nodes[1].Disk.MemberID = 7
+		}, removeB, false},
+		{"not an etcd that breaks off what it has begun", func(o *cluster.Observation) {
+			o.Members[1].Version = etcdversion.Must("3.5.20")
+		}, removeB, false},
+		{"one of the first version that does not", func(o *cluster.Observation) {
+			o.Members[1].Version = etcdversion.Must("3.5.21")
+		}, removeB, true},
+		{"not while etcd may refuse to remove it", func(o *cluster.Observation) {
+			o.Nodes[1].Process.Since = o.At.Add(-9 * time.Second)
+		}, removeB, false},
+		{"nor for the sake of the other one", func(o *cluster.Observation) {
+			o.Nodes[0].Process.Since = o.At.Add(-9 * time.Second)
+		}, removeB, false},
+		{"nor where nobody knows", func(o *cluster.Observation) { o.Nodes[0].Process.Since = time.Time{} }, removeB, false},
+		{"not after it could not be removed", func(o *cluster.Observation) {
+			o.Failures = []cluster.Failure{{Line: plan.Line(removeB), Text: "x", Retry: o.At.Add(-time.Second)}}
+		}, removeB, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			obs := two()
+			if tc.change != nil {
+				tc.change(&obs)
+			}
+			got := plan.DrainFor(obs, tc.op)
+			if (got != nil) != tc.want {
+				t.Fatalf("the order is %v", got)
+			}
+			if got == nil {
+				return
+			}
+			if want := (plan.MemberDrain{Node: "b", ExpectToken: "t", ExpectMemberID: 2}); *got != want {
+				t.Errorf("the order is %+v", *got)
+			}
+			if err := plan.Check(cluster.Spec{}, obs, got); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWhatMayNotBeRemovedIsNotDrained: its process ends.
+func TestWhatMayNotBeRemovedIsNotDrained(t *testing.T) {
+	drain := func(node cluster.NodeName, token cluster.Token, id cluster.MemberID) plan.Operation {
+		return &plan.MemberDrain{Node: node, ExpectToken: token, ExpectMemberID: id}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(obs *cluster.Observation)
+		op     plan.Operation
+	}{
+		{"the leader", nil, drain("a", "t", 1)},
+		{"another incarnation", nil, drain("b", "t2", 2)},
+		{"another member", nil, drain("b", "t", 3)},
+		{"a node that is not known", nil, drain("c", "t", 2)},
+		{"a node that does not answer", func(o *cluster.Observation) { o.Nodes[1].Reachable = false }, drain("b", "t", 2)},
+		{"a learner", func(o *cluster.Observation) { o.Members[1].Learner = true }, drain("b", "t", 2)},
+		{"one without which nobody serves", func(o *cluster.Observation) {
+			o.Members[0].Healthy = false
+		}, drain("b", "t", 2)},
+		{"one that still grants the lease", func(o *cluster.Observation) {
+			o.LeaseVoters.Names = []cluster.NodeName{"a", "b"}
+		}, drain("b", "t", 2)},
+		{"one that no backup covers", func(o *cluster.Observation) { o.Store.Backups = nil }, drain("b", "t", 2)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			obs := two()
+			if tc.change != nil {
+				tc.change(&obs)
+			}
+			if plan.Check(cluster.Spec{}, obs, tc.op) == nil {
+				t.Error("it may be drained")
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+)
+
+const (
+	// holdTime is how long a member that has been drained votes at most. etcd itself waits
+	// no longer than 7 s for a client.
+	holdTime = 5 * time.Second
+	// drainDeadline is how long draining may take before the member is removed as it is: most
+	// of it is for its clients, which have a second.
+	drainDeadline = 3 * time.Second
+)
+
+// drain has the node of a member that is about to be removed drain it. That it could not
+// be done keeps nobody from being removed, so no error is returned.
+func (c *Coordinator) drain(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op *plan.MemberDrain) {
+	if plan.Check(spec, obs, op) != nil {
+		return
+	}
+	remove := &plan.Remove{ID: op.ExpectMemberID}
+	if newVotersServe(ctx, c.Etcd, obs, remove) != nil {
+		return // the removal will say so
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
+	defer cancel()
+	_ = c.send(ctx, obs, op)
+}
+
+// drain uses what etcd does when it is asked to end: it closes the ports for its clients, answers
+// what they have asked, and then waits for those that are still connected, while it votes.
+// So the node stays connected until the member has been removed. Nothing is written down:
+// killed at any time, and where nobody removes the member, etcd ends and is started again, as one
+// that was killed.
+func (l *Local) drain(ctx context.Context, op *plan.MemberDrain) error {
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	switch {
+	case s.Assigned == nil || disk.State != cluster.DiskData:
+		return refuse("the node runs no member")
+	case s.Assigned.Token != op.ExpectToken || disk.Token != op.ExpectToken:
+		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(disk.Token)}
+	case disk.MemberID != op.ExpectMemberID:
+		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
+	case l.held.holds():
+		return nil // by an order that was sent again
+	}
+	endpoint, err := l.endpoint(s)
+	if err != nil {
+		return err
+	}
+	hold, err := etcdclient.HoldOpen(ctx, etcdclient.Options{Endpoints: []string{endpoint}, TLS: l.ownTLS(s)})
+	if err != nil {
+		return err
+	}
+	err = l.o.Proc.Drain(ctx, 1)
+	select {
+	case <-hold.Done():
+		err = errors.Join(err, errors.New("etcd does not wait for the client that it still has"))
+	default:
+	}
+	if err != nil {
+		hold.Close()
+		return fmt.Errorf("drain the member: %w", err)
+	}
+	l.held.take(hold)
+	return nil
+}
+
+// held is the connection that keeps a member that has been drained from ending.
+type held struct {
+	mu   sync.Mutex
+	hold *etcdclient.Hold
+}
+
+// take keeps hold until it is released, its member has ended, or holdTime is over.
+func (h *held) take(hold *etcdclient.Hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hold = hold
+	timer := time.AfterFunc(holdTime, hold.Close)
+	go func() {
+		<-hold.Done()
+		timer.Stop()
+		hold.Close()
+	}()
+}
+
+// holds reports whether a member is held.
+func (h *held) holds() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hold == nil {
+		return false
+	}
+	select {
+	case <-h.hold.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+// release lets the member end.
+func (h *held) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hold != nil {
+		h.hold.Close()
+	}
+}
