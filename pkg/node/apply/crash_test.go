@@ -18,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
@@ -261,6 +262,9 @@ func crashEffect(ctx context.Context, dir string, op plan.Operation) error {
 	}
 	st := newStage()
 	st.obs.Store.SpecMissing = true
+	if err := s.Put(ctx, "new/"+retention.MarkerFile, []byte("{}")); err != nil { // it is to stay
+		return err
+	}
 	c := st.coordinator()
 	c.Records = s
 	return errors.Join(c.Do(ctx, cluster.Spec{}, st.obs, op), s.Close(ctx))
