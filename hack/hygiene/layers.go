@@ -55,6 +55,7 @@ var layers = map[string]Layer{
 	"pkg/internal/logfile":    Leaf,
 	"pkg/internal/hostaddr":   Leaf,
 	"pkg/internal/proxies":    Leaf,
+	"pkg/internal/timerslack": Leaf,
 	"pkg/internal/wait":       Leaf,
 
 	"pkg/internal/backoff":   Pure,

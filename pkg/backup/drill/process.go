@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/timerslack"
 )
 
 // Priorities of what a drill runs: it must not slow down the member beside it.
@@ -80,7 +82,7 @@ func start(etcd, dir, data string, size int64) (*process, error) {
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	p.cmd.WaitDelay = time.Second
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := p.cmd.Start(); err != nil {
+	if err := timerslack.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	go func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/statuspage"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
+	"github.com/etcdadm/etcdadm/pkg/internal/timerslack"
 )
 
 // A Run runs the daemon until its context ends: [daemon.Run] outside of tests.
@@ -55,6 +56,7 @@ func Command(run Run) *cobra.Command {
 			}
 			c.EtcdLog, c.Page = cmd.OutOrStdout(), statuspage.New
 			limitMemory(os.Getenv)
+			_ = timerslack.Widen(timerSlack) // without it the daemon only takes more processor time
 			go keepFewPages(cmd.Context())
 			return run(cmd.Context(), c, f.logger(cmd.ErrOrStderr()))
 		},

@@ -21,6 +21,11 @@ const (
 	pagesEvery = 10 * time.Minute
 )
 
+// timerSlack is how much later than asked for the kernel may wake up a thread of the daemon, so that
+// it wakes up once for what is due at about the same time. What the daemon waits for takes some hundred
+// times as long.
+const timerSlack = time.Millisecond
+
 // keepFewPages gives free memory and pages of the program back, again and again until ctx ends.
 func keepFewPages(ctx context.Context) {
 	for pause := pagesFirst; wait.For(ctx, pause) == nil; pause = pagesEvery {

@@ -51,6 +51,9 @@ func childMain(words []string) {
 			wd, _ := os.Getwd()
 			fmt.Println("environ", len(os.Environ()), "wd", wd, "group", syscall.Getpgrp() == os.Getpid(), "args",
 				strings.Join(os.Args[1:], " "))
+		case "slack":
+			ns, err := slack()
+			fmt.Println("slack", ns, err)
 		case "stubborn":
 			signal.Ignore(syscall.SIGTERM)
 		case "alone": // complain if another child with the same file lives

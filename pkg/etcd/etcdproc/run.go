@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/timerslack"
 )
 
 // outputDelay is how long output of a dead process is waited for. Only a
@@ -179,7 +181,7 @@ func (r *run) spawn(ctx context.Context) (*child, error) {
 			Setpgid: true,
 		},
 	}
-	if err := cmd.Start(); err != nil {
+	if err := timerslack.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
 	_ = yieldMemory(cmd.Process.Pid) // a preference, no more

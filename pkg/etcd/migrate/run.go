@@ -19,6 +19,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/internal/timerslack"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -49,7 +50,7 @@ func replay(ctx context.Context, o Options, p Plan, data string) (string, error)
 	cmd := p.command(data, name, client, peer)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	var starting error
-	box.do(func() { starting = cmd.Start() })
+	box.do(func() { starting = timerslack.Start(cmd) })
 	if starting != nil {
 		return "", fmt.Errorf("start %s: %w", p.Binary, starting)
 	}
