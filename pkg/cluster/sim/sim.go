@@ -146,9 +146,18 @@ func (w *world) advance(busy bool) {
 	}
 }
 
+// restAfter is how much time passes in which a coordinator is at rest at the end.
+const restAfter = 20 * time.Second
+
 // pass lets time pass. Who holds the lease has renewed it shortly before the end.
 func (w *world) pass(d time.Duration) {
 	held := w.holders()
+	for _, n := range held {
+		n.candidate.TTL = lease.DefaultTTL
+		if d >= restAfter {
+			n.candidate.TTL = lease.RestTTL
+		}
+	}
 	w.now = w.now.Add(d - lease.RenewEvery/2)
 	w.keep(held)
 	w.now = w.now.Add(lease.RenewEvery / 2)

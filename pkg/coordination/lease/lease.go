@@ -14,6 +14,9 @@ const (
 	// DefaultTTL is how long a grant runs: nobody acts for that long when the
 	// coordinator has died.
 	DefaultTTL = 1800 * time.Millisecond
+	// RestTTL is how long one runs that a coordinator asks for while there is nothing to do.
+	// Daemons of other versions take it for long enough, too.
+	RestTTL = MaxTTL
 	// MaxTTL is the longest time that a grantor accepts: daemons of other versions
 	// ask for it. A grantor that restarts keeps quiet for this long if it had granted
 	// to somebody else.
@@ -21,6 +24,9 @@ const (
 	// RenewEvery is the time between two renewals. Two of them can be lost, and the
 	// third begins before the holder has to stop (see Margin).
 	RenewEvery = 500 * time.Millisecond
+	// RestRenewEvery is the time after a renewal with [RestTTL]. After one that failed it is
+	// [RenewEvery], so that as many can be lost.
+	RestRenewEvery = 1500 * time.Millisecond
 	// CallTimeout is how long one lease voter may take to answer, less than the time
 	// between two renewals. Three rounds that time out fit into a lease.
 	CallTimeout = 400 * time.Millisecond

@@ -17,7 +17,7 @@ func TestNeverTwoHolders(t *testing.T) {
 	var leases, passed int
 	for seed := range *seeds {
 		w := newWorld(seed, broken{})
-		w.persons = seed%2 == 0
+		w.persons, w.rests = seed%2 == 0, seed%3 == 0
 		w.run(stormy)
 		if w.violation != "" {
 			t.Fatalf("seed %d: %s\n%v", seed, w.violation, w)

@@ -23,6 +23,7 @@ type world struct {
 	calm      bool                     // no more faults
 	bootstrap Durable
 	broken    broken
+	rests     bool // holders ask for short and for long leases, in turn
 	persons   bool // who campaigns in the storm need not be a lease voter
 
 	violation      string
@@ -204,6 +205,12 @@ func (d *daemon) tick() {
 	for _, o := range w.nodes { // everybody's record, where an observation finds it
 		if o == d || w.calm {
 			d.c.Learn(o.g.LeaseVoters(), o.g.Durable.Term)
+		}
+	}
+	if w.rests {
+		d.c.TTL = DefaultTTL
+		if w.now/turnTime%2 == 0 {
+			d.c.TTL = RestTTL
 		}
 	}
 	_, _, held := d.c.Held(d.clock())

@@ -24,6 +24,8 @@ const (
 type Vote struct {
 	At       time.Time
 	To, From cluster.NodeName
+	// For is how long what was granted runs, where that is longer than [DefaultTTL].
+	For time.Duration
 	// Started says that it is the daemon's start, and no vote. Heard is that another has
 	// asked for a vote since, and was refused: this grantor keeps quiet after its start.
 	Started, Heard bool
@@ -67,18 +69,36 @@ func (v *Vote) After(now time.Time, self cluster.NodeName, req Request, granted 
 		// Nobody has to wait for the end of what was released.
 		next.To, next.From = "", req.Holder
 	}
+	if !req.Release {
+		next.For = v.runs(now, req.TTL)
+	}
 	if gone, since := v.gone(self, now); gone != req.Holder {
 		next.Gone, next.Next = gone, since
 	}
 	return next
 }
 
+// runs returns the For of a vote that is given now with that time, by a node that voted v before: a
+// shorter time takes nothing back of what was promised.
+func (v *Vote) runs(now time.Time, ttl time.Duration) time.Duration {
+	if v != nil {
+		ttl = max(ttl, v.At.Add(v.For).Sub(now))
+	}
+	if ttl > DefaultTTL {
+		return ttl
+	}
+	return 0
+}
+
+// until returns when what was granted with v is over, if it is not renewed.
+func (v *Vote) until() time.Time { return v.At.Add(max(DefaultTTL, v.For)) }
+
 // gone returns who let its lease run out lately, as the node self knows, and when
 // another's vote followed.
 func (v *Vote) gone(self cluster.NodeName, now time.Time) (name cluster.NodeName, since time.Time) {
 	switch {
 	case v == nil:
-	case v.To != "" && v.To != self && now.Sub(v.At) >= DefaultTTL:
+	case v.To != "" && v.To != self && !now.Before(v.until()):
 		return v.To, now
 	case v.Gone != "" && now.Sub(v.Next) < orphanGrace:
 		return v.Gone, v.Next
@@ -92,7 +112,7 @@ func (v *Vote) Quiet(self cluster.NodeName, now time.Time) time.Duration {
 	if v == nil || v.To == "" || v.To == self {
 		return 0
 	}
-	return max(0, v.At.Add(DefaultTTL).Sub(now))
+	return max(0, v.until().Sub(now))
 }
 
 // Lapsed returns who let its lease run out, empty for nobody: it may be gone, and
@@ -102,7 +122,7 @@ func (v *Vote) Lapsed(now time.Time) cluster.NodeName {
 	switch {
 	case v == nil:
 		return ""
-	case now.Sub(v.At) >= DefaultTTL:
+	case !now.Before(v.until()):
 		return v.To
 	case v.Gone != "" && now.Sub(v.Next) < DefaultTTL:
 		return v.Gone
@@ -119,7 +139,7 @@ func (v *Vote) listen() time.Duration {
 	case v.Heard:
 		return MaxTTL + 2*RenewEvery
 	}
-	return 2 * RenewEvery
+	return RestRenewEvery + RenewEvery
 }
 
 // ShouldCampaign says whether the node self should try for the lease, by its last vote,
@@ -158,7 +178,7 @@ func (v *Vote) campaigns(self cluster.NodeName, alive []cluster.NodeName, now ti
 		v = &Vote{At: v.At, Gone: v.Gone, Next: v.Next}
 	}
 	since := now.Sub(v.At)
-	if v.To != "" && since < DefaultTTL || since < v.listen() {
+	if v.To != "" && now.Before(v.until()) || since < v.listen() {
 		return false
 	}
 	alive = slices.DeleteFunc(slices.Clone(alive), func(n cluster.NodeName) bool {

@@ -16,6 +16,7 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		v.Gone, v.Next = gone, now.Add(-ago)
 		return v
 	}
+	resting := func(to cluster.NodeName, ago time.Duration) *Vote { return &Vote{At: now.Add(-ago), To: to, For: RestTTL} }
 	started := func(ago time.Duration, heard bool) *Vote {
 		return &Vote{At: now.Add(-ago), Started: true, Heard: heard}
 	}
@@ -32,6 +33,9 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"the lowest that votes for itself", "a", alive, voted("a", time.Second), true},
 		{"not one that has just voted for another", "a", alive, voted("b", time.Second), false},
 		{"nor right before the end of the other's lease", "a", alive, voted("b", DefaultTTL-1), false},
+		{"nor while a longer lease of the other runs", "a", alive, resting("b", RestTTL-1), false},
+		{"the lowest, when that is over", "a", alive, resting("b", RestTTL), true},
+		{"the next, when the lowest let its longer lease run out", "b", alive, resting("a", RestTTL), true},
 		{"the lowest, when the other's lease is over", "a", alive, voted("b", DefaultTTL), true},
 		{"the next, when the lowest let its lease run out", "b", alive, voted("a", DefaultTTL), true},
 		{"not the one after the next", "c", alive, voted("a", DefaultTTL), false},
@@ -53,8 +57,8 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		{"not the one after the next then", "c", alive, after("a", 1, back("b", 0)), false},
 		{"not the next, when gossip has had the time to notice", "b", alive, after("a", orphanGrace, back("b", 0)), false},
 		{"the lowest, as its own vote shows", "a", alive, after("a", 1, back("b", 0)), true},
-		{"not the lowest that has just started", "a", alive, started(time.Second-1, false), false},
-		{"the lowest that heard nobody", "a", alive, started(time.Second, false), true},
+		{"not the lowest that has just started", "a", alive, started(2*time.Second-1, false), false},
+		{"the lowest that heard nobody", "a", alive, started(2*time.Second, false), true},
 		{"not where another asked and was refused", "a", alive, started(MaxTTL, true), false},
 		{"when that one can have no grant that is older than the start", "a", alive, started(4*time.Second, true), true},
 	} {
@@ -82,6 +86,7 @@ func TestAVoteForAnotherKeepsQuiet(t *testing.T) {
 		{"a released lease", &Vote{At: now, From: "a"}, 0},
 		{"a vote a moment ago", &Vote{At: now, To: "a"}, DefaultTTL},
 		{"a vote that has run for a while", &Vote{At: now.Add(-time.Second), To: "a"}, DefaultTTL - time.Second},
+		{"a vote for longer", &Vote{At: now.Add(-time.Second), To: "a", For: RestTTL}, RestTTL - time.Second},
 		{"a vote that is over", &Vote{At: now.Add(-DefaultTTL), To: "a"}, 0},
 	} {
 		got := tc.v.Quiet("b", now)
@@ -168,6 +173,7 @@ func TestTheVoteAfterARequest(t *testing.T) {
 	now := begin.Add(time.Second)
 	started, heard := &Vote{At: begin, Started: true}, &Vote{At: begin, Started: true, Heard: true}
 	forB, lapsed := &Vote{At: begin, To: "b"}, &Vote{At: now.Add(-DefaultTTL), To: "b"}
+	forLong := &Vote{At: begin, To: "b", For: RestTTL}
 	next := &Vote{At: begin, To: "c", Gone: "b", Next: begin}
 	long := &Vote{At: begin, To: "c", Gone: "b", Next: now.Add(-orphanGrace)}
 	for _, tc := range []struct {
@@ -179,6 +185,16 @@ func TestTheVoteAfterARequest(t *testing.T) {
 	}{
 		{"a grant", nil, Request{Holder: "b"}, true, &Vote{At: now, To: "b"}},
 		{"a renewal", forB, Request{Holder: "b"}, true, &Vote{At: now, To: "b"}},
+		{"a renewal for long", forB, Request{Holder: "b", TTL: RestTTL}, true, &Vote{At: now, To: "b", For: RestTTL}},
+		{"a renewal for short", forLong, Request{Holder: "b", TTL: DefaultTTL}, true,
+			&Vote{At: now, To: "b", For: RestTTL - time.Second}},
+		{"a renewal for short, some time after", &Vote{At: now.Add(DefaultTTL - RestTTL), To: "b", For: RestTTL},
+			Request{Holder: "b", TTL: DefaultTTL}, true, &Vote{At: now, To: "b"}},
+		{"a release of a long one", forLong, Request{Holder: "b", TTL: RestTTL, Release: true}, true,
+			&Vote{At: now, From: "b"}},
+		{"a grant to the next before a long one is over", forLong, Request{Holder: "b"}, false, forLong},
+		{"a grant to the next after a long one", &Vote{At: now.Add(-RestTTL), To: "b", For: RestTTL}, Request{Holder: "c"},
+			true, &Vote{At: now, To: "c", Gone: "b", Next: now}},
 		{"a grant after the start", heard, Request{Holder: "b"}, true, &Vote{At: now, To: "b"}},
 		{"a release", forB, Request{Holder: "b", Release: true}, true, &Vote{At: now, From: "b"}},
 		{"a grant to the next", lapsed, Request{Holder: "c"}, true, &Vote{At: now, To: "c", Gone: "b", Next: now}},
@@ -212,6 +228,8 @@ func TestALapsedLeaseReportsOfItsHolder(t *testing.T) {
 		{"no vote", nil, ""},
 		{"a lease that runs", &Vote{At: now.Add(1 - DefaultTTL), To: "b"}, ""},
 		{"one that is over", &Vote{At: now.Add(-DefaultTTL), To: "b"}, "b"},
+		{"a longer one that runs", &Vote{At: now.Add(1 - RestTTL), To: "b", For: RestTTL}, ""},
+		{"a longer one that is over", &Vote{At: now.Add(-RestTTL), To: "b", For: RestTTL}, "b"},
 		{"one that was given back", &Vote{At: now.Add(-DefaultTTL), From: "b"}, ""},
 	} {
 		if got := tc.v.Lapsed(now); got != tc.want {

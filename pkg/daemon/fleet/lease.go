@@ -106,6 +106,9 @@ func (l *Lease) Held() (cluster.Term, bool) {
 // Succeeds returns the term of the last lease before this one, zero for none.
 func (l *Lease) Succeeds() cluster.Term { return l.session.Succeeds() }
 
+// Rest says whether there is nothing to do, see [election.Session.Rest].
+func (l *Lease) Rest(rest bool) { l.session.Rest(rest) }
+
 // Release gives the lease back, so that another may have it at once.
 func (l *Lease) Release(ctx context.Context) {
 	l.end()

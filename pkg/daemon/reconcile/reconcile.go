@@ -31,6 +31,9 @@ type Lease interface {
 	Succeeds() cluster.Term
 	// LeaseVoters returns the record that the lease stands on.
 	LeaseVoters() cluster.LeaseVoters
+	// Rest says whether there is nothing to do: the lease is renewed less often then, and another
+	// daemon takes over later when this one is lost.
+	Rest(rest bool)
 	Release(ctx context.Context)
 }
 
@@ -198,6 +201,7 @@ func (l *Loop) Run(ctx context.Context) {
 		case <-l.backupEnded():
 		}
 		l.o.Progress(cycleLimit)
+		l.o.Lease.Rest(l.calm())
 		pause := l.cycle(ctx)
 		l.o.Progress(pause + cycleLimit)
 		timer.Reset(pause)
@@ -261,11 +265,14 @@ func (l *Loop) rest(pause time.Duration) time.Duration {
 		l.idle = time.Time{}
 	case l.idle.IsZero():
 		l.idle = now
-	case now.Sub(l.idle) >= calmAfter:
+	case l.calm():
 		return pauseCalm
 	}
 	return pause
 }
+
+// calm reports whether nothing has been to do for a while.
+func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmAfter }
 
 // follow is a cycle in which this daemon wanted to coordinate and may not. What
 // it saw is reported only where nobody else coordinates: then it is all that
@@ -297,6 +304,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Duration {
 	line, began, term := plan.Line(op), l.o.Now(), l.term(r.Observation)
 	l.idle = time.Time{}
+	l.o.Lease.Rest(false)
 	r.Operation, r.Since = line, began
 	l.report(ctx, r)
 	if plan.InBackground(op) {

@@ -72,6 +72,7 @@ type fakeLease struct {
 	// leaseVoters are those that were asked last.
 	leaseVoters cluster.LeaseVoters
 	succeeds    cluster.Term
+	rest        bool    // what was said last
 	release     []error // the state of each Release's context
 }
 
@@ -264,6 +265,12 @@ func (l *fakeLease) Held() (cluster.Term, bool) {
 		return 0, false
 	}
 	return l.term, true
+}
+
+func (l *fakeLease) Rest(rest bool) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	l.rest = rest
 }
 
 func (l *fakeLease) Release(ctx context.Context) {

@@ -72,6 +72,12 @@ func (n *net) set(hung, down []cluster.NodeName) {
 	n.hung, n.down = hung, down
 }
 
+func (n *net) called(node cluster.NodeName) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.calls[node]
+}
+
 func (n *net) session(t *testing.T, name cluster.NodeName) *Session {
 	t.Helper()
 	s := New(Options{Cluster: "c", Self: name, Boot: cluster.Token("boot-" + name), Voters: n})

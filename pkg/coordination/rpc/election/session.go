@@ -137,6 +137,7 @@ func (s *Session) Campaign(ctx context.Context) error {
 		return err
 	}
 	defer s.leave()
+	s.Rest(false)
 	before := s.known()
 	used, err := s.campaign(ctx)
 	// A refusal may have a newer record, or a later term. The next
@@ -253,11 +254,32 @@ func (s *Session) Release(ctx context.Context) {
 	}
 }
 
-// Keep renews the lease every [lease.RenewEvery], as long as may returns nil: a
-// holder that does not get on must not keep others from it. It returns nil when
-// ctx is over, and the last error when the lease is.
+// Rest says whether there is nothing to do: then the lease is asked for with [lease.RestTTL], until
+// the next campaign.
+func (s *Session) Rest(rest bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.c.TTL = s.o.TTL
+	if rest {
+		s.c.TTL = max(s.o.TTL, lease.RestTTL)
+	}
+}
+
+// next returns the time from a renewal that began then until the next: three more have to fit
+// into what is held.
+func (s *Session) next(began time.Time, err error) time.Duration {
+	_, until, _ := s.Held(began)
+	if err == nil && until.Sub(began) >= lease.RestRenewEvery+2*lease.RenewEvery {
+		return lease.RestRenewEvery
+	}
+	return lease.RenewEvery
+}
+
+// Keep renews the lease every [lease.RenewEvery], at [Session.Rest] every [lease.RestRenewEvery], as
+// long as may returns nil: a holder that does not get on must not keep others from it. It returns nil
+// when ctx is over, and the last error when the lease is.
 func (s *Session) Keep(ctx context.Context, may func() error) error {
-	t := time.NewTicker(lease.RenewEvery)
+	t := time.NewTimer(lease.RenewEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -265,6 +287,7 @@ func (s *Session) Keep(ctx context.Context, may func() error) error {
 			return nil
 		case <-t.C:
 		}
+		began := s.o.Now()
 		err := may()
 		if err == nil {
 			err = s.Renew(ctx)
@@ -275,6 +298,7 @@ func (s *Session) Keep(ctx context.Context, may func() error) error {
 			}
 			return err
 		}
+		t.Reset(max(0, began.Add(s.next(began, err)).Sub(s.o.Now())))
 	}
 }
 
