@@ -164,6 +164,7 @@ func (w *world) lead(by *node, obs *cluster.Observation) bool {
 }
 
 func (w *world) campaign(by *node) (won, used bool) {
+	by.candidate.TTL = lease.DefaultTTL
 	r, err := by.candidate.Campaign(by.mono(w.now))
 	if err != nil {
 		return false, false

@@ -16,7 +16,9 @@ func TestWhoShouldTryForTheLease(t *testing.T) {
 		v.Gone, v.Next = gone, now.Add(-ago)
 		return v
 	}
-	resting := func(to cluster.NodeName, ago time.Duration) *Vote { return &Vote{At: now.Add(-ago), To: to, For: RestTTL} }
+	resting := func(to cluster.NodeName, ago time.Duration) *Vote {
+		return &Vote{At: now.Add(-ago), To: to, For: RestTTL}
+	}
 	started := func(ago time.Duration, heard bool) *Vote {
 		return &Vote{At: now.Add(-ago), Started: true, Heard: heard}
 	}
