@@ -19,6 +19,7 @@ func TestEtcdKilledComesBack(t *testing.T) {
 	c := start(t)
 	c.Found(3, v36, "a", "b", "c")
 	w := c.Write()
+	ownSlack(t, c.Node("a"))
 	for _, n := range []*harness.Node{leader(t, c), follower(t, c)} {
 		id, pid := memberID(t, c, n), n.KillEtcd()
 		c.Eventually(harness.Soon, "etcd is back", func(ctx context.Context) error {
@@ -34,6 +35,22 @@ func TestEtcdKilledComesBack(t *testing.T) {
 		c.WaitVoters(harness.Soon, 3)
 	}
 	w.WaitMore(harness.Soon, 10)
+}
+
+// ownSlack checks that the node's etcd has the timer slack of this test, and not that of its daemon.
+func ownSlack(t *testing.T, n *harness.Node) {
+	t.Helper()
+	slack := func(pid any) string {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%v/timerslack_ns", pid))
+		if err != nil {
+			t.Logf("the timer slack is not known: %v", err) // without CAP_SYS_NICE
+		}
+		return string(b)
+	}
+	own, etcd, daemon := slack("self"), slack(n.EtcdPID()), slack(n.PID())
+	if etcd != "" && (etcd != own || daemon == own) {
+		t.Errorf("etcd has a timer slack of %s, its daemon of %s, and this test of %s", etcd, daemon, own)
+	}
 }
 
 // A daemon that is killed takes its etcd with it, and both come back.

@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,10 +52,10 @@ func TestAsManyRenewalsCanBeLostAtRest(t *testing.T) {
 			must(t, s.Campaign(t.Context()))
 			time.AfterFunc(2*time.Second+5*time.Millisecond, func() { s.Rest(true) })
 			time.AfterFunc(5*time.Second+5*time.Millisecond, func() { s.Rest(false) })
-			asked := 0
+			var asked atomic.Int64
 			time.AfterFunc(at, func() {
 				n.set(list{"b", "c"}, nil)
-				asked = n.called("b")
+				asked.Store(int64(n.called("b")))
 			})
 			begin := time.Now()
 			var lost *LostError
@@ -65,7 +66,7 @@ func TestAsManyRenewalsCanBeLostAtRest(t *testing.T) {
 			if took > lease.RestTTL+lease.CallTimeout {
 				t.Errorf("silent from %v: Keep gave up after %v", at, took)
 			}
-			if got := n.called("b") - asked; got < 3 {
+			if got := n.called("b") - int(asked.Load()); got < 3 {
 				t.Errorf("silent from %v: %d renewals were tried", at, got)
 			}
 			n.set(nil, nil)
