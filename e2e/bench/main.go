@@ -91,6 +91,7 @@ func (b *bench) run(ctx context.Context) error {
 			"2 s over the floor", b.mounted, b.childFloor, needsMachines},
 		{"all killed and started together to all served again", "1 s over the floor", b.restart, b.restartFloor, nil},
 		{"coordinator killed to another one acting", "2 s", b.coordinator, nil, nil},
+		{"the coordinator of a cluster at rest killed to another one acting", "3.5 s", b.resting, nil, nil},
 		{"the coordinator's machine is off to another one acting", "2 s", b.machineOff, nil, harness.NetError},
 		{"the disk of the coordinator's machine hangs to another one acting", "10 s", b.hungDisk, nil, harness.DiskError},
 		{"`etcdadm init` to the first acknowledged write", "1 s over the floor", b.byHandInit, b.initFloor, nil},

@@ -202,6 +202,14 @@ func (b *bench) coordinator(ctx context.Context, t harness.T) time.Duration {
 	return succession(ctx, t, c, gone, gone.Kill)
 }
 
+// resting is coordinator where nothing has been to do for so long that the lease is one for rest.
+func (b *bench) resting(ctx context.Context, t harness.T) time.Duration {
+	c := b.running(ctx, t)
+	wait(ctx, 45*time.Second)
+	gone := c.Coordinator()
+	return succession(ctx, t, c, gone, gone.Kill)
+}
+
 // machineOff is coordinator where the machine is off with it: nothing refuses a
 // connection to it, and what is sent to it gets lost.
 func (b *bench) machineOff(ctx context.Context, t harness.T) time.Duration {
