@@ -10,8 +10,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+)
 
-	"golang.org/x/sys/unix"
+// What prctl(2) is asked for.
+const (
+	setTimerSlack = 29 // PR_SET_TIMERSLACK
+	getTimerSlack = 30 // PR_GET_TIMERSLACK
 )
 
 // usual is the timer slack in nanoseconds that this process had before [Widen], zero where that has
@@ -27,7 +31,7 @@ func Widen(d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, _, errno := syscall.AllThreadsSyscall(syscall.SYS_PRCTL, unix.PR_SET_TIMERSLACK, uintptr(d), 0)
+	_, _, errno := syscall.AllThreadsSyscall(syscall.SYS_PRCTL, setTimerSlack, uintptr(d), 0)
 	if errno != 0 {
 		return fmt.Errorf("set the timer slack: %w", errno)
 	}
@@ -50,7 +54,7 @@ func Start(cmd *exec.Cmd) error {
 
 // get returns the timer slack of this thread.
 func get() (uintptr, error) {
-	ns, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_TIMERSLACK, 0, 0)
+	ns, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, getTimerSlack, 0, 0)
 	if errno != 0 {
 		return 0, fmt.Errorf("get the timer slack: %w", errno)
 	}
@@ -58,4 +62,9 @@ func get() (uintptr, error) {
 }
 
 // set sets that of this thread, and of those that it makes.
-func set(ns uintptr) error { return unix.Prctl(unix.PR_SET_TIMERSLACK, ns, 0, 0, 0) }
+func set(ns uintptr) error {
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setTimerSlack, ns, 0); errno != 0 {
+		return fmt.Errorf("set the timer slack: %w", errno)
+	}
+	return nil
+}
