@@ -234,7 +234,7 @@ func TestStatusPageOfADaemonThatDoesNotAnswer(t *testing.T) {
 		live.Config.Handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	dom := browse(t, s.URL, "silent", 500, "--virtual-time-budget=40000")
+	dom := browse(t, s.URL, "unreachable", 500, "--virtual-time-budget=40000")
 	wantText(t, dom, "STALE", "the daemon does not answer: it answers 502")
 	if strings.Contains(dom, `class="healthy"`) {
 		t.Errorf("it is called healthy:\n%s", dom)

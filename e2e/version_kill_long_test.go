@@ -67,9 +67,9 @@ func (k *killing) arm(point string) {
 	}
 }
 
-// look starts daemons that have killed themselves, and reports whether the armed point has been
+// check starts daemons that have killed themselves, and reports whether the armed point has been
 // passed.
-func (k *killing) look() bool {
+func (k *killing) check() bool {
 	k.t.Helper()
 	restart(k.t, k.c)
 	switch {
@@ -132,7 +132,7 @@ func (k *killing) meanwhile(to string, points []string, end func(context.Context
 		if k.armed == "" && len(left) > 0 {
 			k.arm(left[0])
 		}
-		if k.look() {
+		if k.check() {
 			left = left[1:]
 			return errors.New("a daemon was killed")
 		}
@@ -140,7 +140,7 @@ func (k *killing) meanwhile(to string, points []string, end func(context.Context
 	})
 	// Not passed in this change: another one may.
 	if k.armed != "" && k.armed != killEtcd && os.Remove(k.path()) != nil {
-		k.look()
+		k.check()
 		left = left[1:]
 	}
 	k.armed = ""

@@ -84,13 +84,13 @@ func disorder(c *harness.Cluster) []string {
 	for _, o := range all {
 		reported[o.what] = true
 	}
-	var silent []string
+	var unordered []string
 	for _, what := range []string{daemonKilled, etcdStarts, etcdServes, etcdToEnd, etcdHasEnded} {
 		if !reported[what] {
-			silent = append(silent, "no log reports when "+what)
+			unordered = append(unordered, "no log reports when "+what)
 		}
 	}
-	return append(silent, disorderOf(all)...)
+	return append(unordered, disorderOf(all)...)
 }
 
 // A standing is how a member is at a time.

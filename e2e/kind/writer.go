@@ -33,25 +33,25 @@ type Writer struct {
 	failed []failure
 	ending machine
 	last   time.Time
-	gap    silence // the longest time in which no client had an acknowledgement
-	wait   silence // the longest time that one client had none for a write
+	gap    pause // the longest time in which no client had an acknowledgement
+	wait   pause // the longest time that one client had none for a write
 }
 
-// A silence is a time without an acknowledgement, and when it ended.
-type silence struct {
+// A pause is a time without an acknowledgement, and when it ended.
+type pause struct {
 	length time.Duration
 	end    time.Time
 }
 
 // since makes it the one from a time until now, if that is longer.
-func (s *silence) since(from, now time.Time) {
+func (s *pause) since(from, now time.Time) {
 	if d := now.Sub(from); d > s.length {
-		*s = silence{d, now}
+		*s = pause{d, now}
 	}
 }
 
 // String returns the length, and the end as the machines' logs have it.
-func (s silence) String() string {
+func (s pause) String() string {
 	return fmt.Sprintf("%.2f s (until %s)", s.length.Seconds(), s.end.UTC().Format("15:04:05.000"))
 }
 
@@ -158,7 +158,7 @@ func (w *Writer) during(t *testing.T, what string, do func()) []failure {
 	t.Helper()
 	w.mu.Lock()
 	acked, failed := len(w.acked), len(w.failed)
-	w.gap, w.wait, w.last = silence{}, silence{}, time.Now()
+	w.gap, w.wait, w.last = pause{}, pause{}, time.Now()
 	w.mu.Unlock()
 	start := time.Now()
 	do()

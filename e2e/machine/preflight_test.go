@@ -26,13 +26,13 @@ func TestPreflightReportsEverything(t *testing.T) {
 	reported := func(what string, r result) {
 		t.Helper()
 		b.unmarshal(r.stdout, &report)
-		silent := 0
+		unreachable := 0
 		for _, f := range report.Findings {
 			if f.ID == "Endpoint" && strings.Contains(f.Text, dead) && !f.Fatal {
-				silent++
+				unreachable++
 			}
 		}
-		if silent != 1 || strings.Count(r.stderr, dead) != 1 {
+		if unreachable != 1 || strings.Count(r.stderr, dead) != 1 {
 			t.Errorf("%s: the dead endpoint: %s", what, r)
 		}
 	}

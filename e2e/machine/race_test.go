@@ -217,7 +217,7 @@ func TestMemberListChangesMeanwhile(t *testing.T) {
 			g.at(nth, func() {
 				begun.Store(true)
 				var id uint64
-				ctx, cancel := context.WithTimeout(t.Context(), askTime) // etcd drops one of two changes, and is silent
+				ctx, cancel := context.WithTimeout(t.Context(), askTime) // etcd drops one of two changes, and does not answer
 				defer cancel()
 				if r, err := direct.MemberAddAsLearner(ctx, []string{"https://127.0.0.1:1"}); err == nil {
 					id = r.Member.ID

@@ -61,7 +61,7 @@ func (c *controller) round(ctx context.Context, l existing.Leader) error {
 		}
 		c.token, c.healthyAt = l.Token, map[uint64]time.Time{}
 	}
-	v, err := c.look(ctx, l)
+	v, err := c.observe(ctx, l)
 	if err != nil {
 		return err
 	}
@@ -142,9 +142,9 @@ func (c *controller) refresh() error {
 	return err
 }
 
-// look asks each daemon for its machine, one etcd for the members, and each member
+// observe asks each daemon for its machine, one etcd for the members, and each member
 // whether it is well.
-func (c *controller) look(ctx context.Context, l existing.Leader) (*view, error) {
+func (c *controller) observe(ctx context.Context, l existing.Leader) (*view, error) {
 	v := &view{leader: l, infos: map[string]existing.Info{}, healthy: map[string]bool{}}
 	for _, name := range l.Acknowledged {
 		i, err := l.Info(ctx, name)

@@ -36,7 +36,7 @@ func (p *places) known() map[string]string {
 // watch asks the cloud again and again, and calls found after each time.
 func (p *places) watch(ctx context.Context, found func()) {
 	for p.cloud != nil && ctx.Err() == nil {
-		if err := p.look(ctx); err != nil {
+		if err := p.observe(ctx); err != nil {
 			log.Printf("look for other machines: %v", err)
 		} else {
 			found()
@@ -48,7 +48,7 @@ func (p *places) watch(ctx context.Context, found func()) {
 	}
 }
 
-func (p *places) look(ctx context.Context) error {
+func (p *places) observe(ctx context.Context) error {
 	nodes, err := p.cloud.Nodes(ctx)
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ const (
 // scenes are what daemons serve, in the notation of promtool, one value each ten minutes: what lets an alert
 // fire, and what is near to that and does not.
 var scenes = []struct {
-	alert, firing, silent string
+	alert, firing, quiet string
 }{
 	{"EtcdadmQuorumAtRisk",
 		`etcdadm_members{cluster="main",role="voter",healthy="true"} 2x576
@@ -132,7 +132,7 @@ func TestAlerts(t *testing.T) {
 			if !fires(t, rule, s.firing) {
 				t.Errorf("it does not fire: %s", rule.Expr)
 			}
-			if fires(t, rule, s.silent) {
+			if fires(t, rule, s.quiet) {
 				t.Errorf("it fires: %s", rule.Expr)
 			}
 			if fires(t, rule, "") {

@@ -202,7 +202,7 @@ func TestStoresThatHang(t *testing.T) {
 	}
 }
 
-// A source that falls silent counts as broken, a store that is slow does not.
+// A source that stops sending counts as broken, a store that is slow does not.
 func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unreachable := newStalled(snapshot(1 << 20)[:1<<19])

@@ -229,7 +229,7 @@ func TestWhenBackupsWereInspected(t *testing.T) {
 }
 
 // What a member answers is not all that counts: a corrupt one never serves, and a hung disk
-// explains why one is silent.
+// explains why one is unreachable.
 func TestWhatOutweighsAnAnswer(t *testing.T) {
 	fine := func() *Report { return &Report{Leader: 1, Read: ReadServed, Applied: 9} }
 	corrupt, leaderless, apart := fine(), fine(), fine()
@@ -243,21 +243,21 @@ func TestWhatOutweighsAnAnswer(t *testing.T) {
 		want     Condition
 		healthy  bool
 	}{
-		"fine":                    {started, Evidence{Report: fine()}, Serving, true},
-		"corrupt":                 {started, Evidence{Report: corrupt}, Corrupt, false},
-		"corrupt, on a hung disk": {started, Evidence{Report: corrupt, Storage: hung}, Corrupt, false},
-		"a hung disk":             {started, Evidence{Report: fine(), Storage: hung}, Hung, false},
-		"a failing disk":          {started, Evidence{Report: fine(), Storage: failing}, Hung, false},
-		"no leader":               {started, Evidence{Report: leaderless}, Apart, false},
-		"another leader":          {started, Evidence{Report: apart}, Apart, false},
-		"a write for a second":    {started, Evidence{Report: fine(), Storage: pending(time.Second)}, Late, true},
-		"one that is just begun":  {started, Evidence{Report: fine(), Storage: pending(time.Second - 1)}, Serving, true},
-		"a slow disk":             {started, Evidence{Report: fine(), Storage: Storage{State: StorageSlow}}, Slow, true},
-		"silent":                  {started, Evidence{}, Down, false},
-		"silent on a hung disk":   {started, Evidence{Storage: hung}, Hung, false},
-		"silent for a reason":     {started, Evidence{NoReport: &NoReport{Text: "why"}}, Down, false},
-		"never started":           {Member{}, Evidence{Storage: hung}, Unstarted, false},
-		"a learner that started":  {Member{Name: "a", Learner: true}, Evidence{}, Down, false},
+		"fine":                       {started, Evidence{Report: fine()}, Serving, true},
+		"corrupt":                    {started, Evidence{Report: corrupt}, Corrupt, false},
+		"corrupt, on a hung disk":    {started, Evidence{Report: corrupt, Storage: hung}, Corrupt, false},
+		"a hung disk":                {started, Evidence{Report: fine(), Storage: hung}, Hung, false},
+		"a failing disk":             {started, Evidence{Report: fine(), Storage: failing}, Hung, false},
+		"no leader":                  {started, Evidence{Report: leaderless}, Apart, false},
+		"another leader":             {started, Evidence{Report: apart}, Apart, false},
+		"a write for a second":       {started, Evidence{Report: fine(), Storage: pending(time.Second)}, Late, true},
+		"one that is just begun":     {started, Evidence{Report: fine(), Storage: pending(time.Second - 1)}, Serving, true},
+		"a slow disk":                {started, Evidence{Report: fine(), Storage: Storage{State: StorageSlow}}, Slow, true},
+		"unreachable":                {started, Evidence{}, Down, false},
+		"unreachable on a hung disk": {started, Evidence{Storage: hung}, Hung, false},
+		"unreachable for a reason":   {started, Evidence{NoReport: &NoReport{Text: "why"}}, Down, false},
+		"never started":              {Member{}, Evidence{Storage: hung}, Unstarted, false},
+		"a learner that started":     {Member{Name: "a", Learner: true}, Evidence{}, Down, false},
 	} {
 		c.evidence.Leader = 1
 		m := c.member

@@ -40,10 +40,10 @@ func TestKeyless(t *testing.T) {
 	o := cluster.Observation{
 		Members: []cluster.Member{
 			{ID: 1, Name: "known", PeerURLs: []string{"http://a:1"}}, {ID: 2, Name: "lacks", PeerURLs: []string{"https://b:1"}},
-			{ID: 3, Name: "silent", PeerURLs: []string{"https://c:1"}}, {ID: 4, PeerURLs: []string{"http://d:1"}},
+			{ID: 3, Name: "unreachable", PeerURLs: []string{"https://c:1"}}, {ID: 4, PeerURLs: []string{"http://d:1"}},
 		},
 		Nodes: []cluster.Node{
-			{Name: "known", Assigned: runs, PeerKeys: true}, {Name: "lacks", Assigned: runs}, {Name: "silent"},
+			{Name: "known", Assigned: runs, PeerKeys: true}, {Name: "lacks", Assigned: runs}, {Name: "unreachable"},
 		},
 	}
 	if got := o.Keyless(); !slices.Equal(got, []cluster.NodeName{"4", "lacks"}) {

@@ -78,7 +78,7 @@ func TestWhoIsNearbyProvesItself(t *testing.T) {
 		"this node":           {served(self), func(err error) bool { return errors.Is(err, errSelf) }},
 		"another authority's": {served(provingDaemon(t, other, "b")), not},
 		"no TLS":              {func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-x\r\n")) }, not},
-		"silence":             {func(net.Conn) {}, not},
+		"nothing":             {func(net.Conn) {}, not},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
@@ -93,7 +93,7 @@ func TestWhoIsNearbyProvesItself(t *testing.T) {
 		c, err := net.Dial("tcp", l.Addr().String())
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), testwait.Limit)
-		if name == "silence" {
+		if name == "nothing" {
 			cancel()
 		}
 		if err := self.proveNode(ctx, c); !tc.ok(err) {

@@ -47,7 +47,7 @@ import (
 //	differs                its data is not that of the others
 //	comparing              its data has not been compared with that of the others yet
 //	listened               it would have heard of a daemon of the existing tool
-//	existing=x, silent=1.2.3.4:3996  it has heard one, or nobody answers at an address
+//	existing=x, unreachable=1.2.3.4:3996  it has heard one, or nobody answers at an address
 //	hazard=members         its data has that, and nothing else; hazard=none, hazard=unknown,
 //	                       hazard=pending; hazard=deleted are keys of the v2 store that
 //	                       the log deletes
@@ -227,7 +227,7 @@ func (s *stage) nodeCircumstance(n *cluster.Node, key, value string) (err error)
 		n.Neighbours.Listened = true
 	case "existing":
 		n.Neighbours.Existing = append(n.Neighbours.Existing, value)
-	case "silent":
+	case "unreachable":
 		n.Neighbours.Unreachable = append(n.Neighbours.Unreachable, value)
 	case "differs":
 		n.Differs = "its data differs from that of a and b, a majority, at revision 7"

@@ -33,7 +33,7 @@ const (
 // nothing of machines that have died since. It has no certificate for them, and needs none: it
 // greets their ports, and believes nothing of what comes back but who that is. It returns at once
 // when the coordinator answers, and nil where nobody was to be asked. Its error is that the command
-// was interrupted: who was not heard then is not silent.
+// was interrupted: who was not heard then is not unreachable.
 func (t *tool) asked(r *reconcile.Report, control store.View) (*render.Asked, error) {
 	if r == nil || t.publishedOnly || t.now().Sub(r.At) > render.StaleAfter {
 		return nil, nil
@@ -55,14 +55,14 @@ func (t *tool) asked(r *reconcile.Report, control store.View) (*render.Asked, er
 			answers <- answer{name, greet(ctx, address, who)}
 		}()
 	}
-	a := &render.Asked{Answered: []cluster.NodeName{}, Silent: map[cluster.NodeName]string{}}
+	a := &render.Asked{Answered: []cluster.NodeName{}, Unreachable: map[cluster.NodeName]string{}}
 	for range addresses {
 		got := <-answers
 		if err := t.root.Context().Err(); err != nil {
 			return nil, err
 		}
 		if got.err != nil {
-			a.Silent[got.name] = fmt.Sprintf("%s: %s", addresses[got.name], silence(got.err))
+			a.Unreachable[got.name] = fmt.Sprintf("%s: %s", addresses[got.name], noAnswer(got.err))
 			continue
 		}
 		if a.Answered = append(a.Answered, got.name); got.name == r.Coordinator {
@@ -208,8 +208,8 @@ func (h *heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// silence says in a few words why a daemon does not answer.
-func silence(err error) string {
+// noAnswer says in a few words why a daemon does not answer.
+func noAnswer(err error) string {
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

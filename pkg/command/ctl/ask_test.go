@@ -130,8 +130,8 @@ func TestGreet(t *testing.T) {
 		switch {
 		case (err == nil) != (x.why == ""):
 			t.Errorf("%s: %v", name, err)
-		case err != nil && !strings.Contains(silence(err), x.why):
-			t.Errorf("%s: %s (%v)", name, silence(err), err)
+		case err != nil && !strings.Contains(noAnswer(err), x.why):
+			t.Errorf("%s: %s (%v)", name, noAnswer(err), err)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestGreetStrangers(t *testing.T) {
 		"manager of the cluster etcd": {Name: "a", Cluster: "other"},
 	} {
 		err := greet(t.Context(), plain, identity{Identity: who, Authorities: []string{"00"}})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(silence(err), want) {
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(noAnswer(err), want) {
 			t.Errorf("%v: %v, want %q", who, err, want)
 		}
 	}
@@ -172,7 +172,7 @@ func TestGreetAnotherCluster(t *testing.T) {
 	} {
 		who := identity{Identity: rpc.Identity{Name: "a", Cluster: "etcd"}, Authorities: x.authorities}
 		err := greet(t.Context(), address, who)
-		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(silence(err), x.why) {
+		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(noAnswer(err), x.why) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -202,7 +202,7 @@ func TestGreetAnotherClusterOfTheSameAuthority(t *testing.T) {
 		"its incarnation, with TLS 1.2": {answering(t, old, now), []string{now, before}, ""},
 	} {
 		err := greet(t.Context(), x.address, identity{Identity: rpc.Identity{Name: "a", Cluster: "etcd"}, Marks: x.marks})
-		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(silence(err), x.why) {
+		if (err == nil) != (x.why == "") || err != nil && !strings.Contains(noAnswer(err), x.why) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -217,7 +217,7 @@ func TestGreetAnotherClusterOfTheSameAuthority(t *testing.T) {
 	}
 }
 
-// Who was interrupted has heard of nobody that they are silent.
+// Who was interrupted has heard of nobody that they are unreachable.
 func TestAskedIsInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	at := accepting(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }); stop() })

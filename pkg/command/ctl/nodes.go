@@ -71,24 +71,25 @@ func (t *tool) reallyLost(ctx context.Context, cmd *cobra.Command, s *store.Stor
 		}
 	}
 	// A record of an incarnation names nodes that may have left long ago.
-	t.warnSilent(cmd, nodesIn(store.View{Nodes: v.Nodes}, report), *report, r)
+	t.warnUnreachable(cmd, nodesIn(store.View{Nodes: v.Nodes}, report), *report, r)
 	return nil
 }
 
-// warnSilent names the nodes that do not answer either, and that --lost does not name: they
+// warnUnreachable names the nodes that do not answer either, and that --lost does not name: they
 // are waited for.
-func (t *tool) warnSilent(cmd *cobra.Command, known []cluster.NodeName, report reconcile.Report, r cluster.Request) {
-	silent := slices.DeleteFunc(slices.Clone(known), func(name cluster.NodeName) bool {
+func (t *tool) warnUnreachable(
+	cmd *cobra.Command, known []cluster.NodeName, report reconcile.Report, r cluster.Request) {
+	unreachable := slices.DeleteFunc(slices.Clone(known), func(name cluster.NodeName) bool {
 		return slices.Contains(r.Lost, name) || slices.ContainsFunc(report.Observation.Nodes, func(n cluster.Node) bool {
 			return n.Name == name && n.Reachable
 		})
 	})
-	if len(silent) == 0 {
+	if len(unreachable) == 0 {
 		return
 	}
-	all := slices.Sorted(slices.Values(slices.Concat(r.Lost, silent)))
+	all := slices.Sorted(slices.Values(slices.Concat(r.Lost, unreachable)))
 	warn(cmd, "--lost does not name %s, which did not answer %s: they may be waited for; if all are gone for "+
-		"good: --lost=%s", words(silent), render.Age(t.now().Sub(report.At)), strings.ReplaceAll(words(all), ", ", ","))
+		"good: --lost=%s", words(unreachable), render.Age(t.now().Sub(report.At)), strings.ReplaceAll(words(all), ", ", ","))
 }
 
 // existing refuses names of nodes that are not known. Where nobody coordinates daemons may

@@ -77,9 +77,9 @@ func doubts(st render.Status, now time.Time) (list []string) {
 	case st.Stale:
 		list = append(list, fmt.Sprintf("the status is STALE: it is of %s, and no coordinator has published since; the "+
 			"cluster may have changed", age))
-	case a != nil && a.Silent[st.Report.Coordinator] != "":
+	case a != nil && a.Unreachable[st.Report.Coordinator] != "":
 		list = append(list, fmt.Sprintf("the coordinator does not answer: %s at %s; the status is of %s",
-			st.Report.Coordinator, a.Silent[st.Report.Coordinator], age))
+			st.Report.Coordinator, a.Unreachable[st.Report.Coordinator], age))
 	}
 	return list
 }

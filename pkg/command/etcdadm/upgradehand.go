@@ -25,16 +25,16 @@ type handPlan struct {
 
 // byHand returns what is seen of the member on this machine, nil where daemons are to be
 // asked, or where there is none.
-func (t *tool) byHand(cmd *cobra.Command, here *machines.UpgradePlan) (*machines.UpgradeLook, error) {
+func (t *tool) byHand(cmd *cobra.Command, here *machines.UpgradePlan) (*machines.UpgradeObservation, error) {
 	managed, err := t.managed(cmd)
 	if err != nil || managed || t.connect.given(cmd.Flags()) {
 		return nil, err
 	}
-	return here.Look(cmd)
+	return here.Observe(cmd)
 }
 
 // upgradeByHand prints the plan for the machines of a cluster without daemons.
-func (t *tool) upgradeByHand(cmd *cobra.Command, look *machines.UpgradeLook, version string) error {
+func (t *tool) upgradeByHand(cmd *cobra.Command, obs *machines.UpgradeObservation, version string) error {
 	if version == "" {
 		return &cli.UsageError{Text: "the version that the members are to run is missing", Next: "--to=3.6.16"}
 	}
@@ -42,26 +42,26 @@ func (t *tool) upgradeByHand(cmd *cobra.Command, look *machines.UpgradeLook, ver
 	if err != nil {
 		return &cli.UsageError{Text: err.Error(), Next: "--to=3.6.16"}
 	}
-	made, err := look.Plan(to)
+	made, err := obs.Plan(to)
 	if err != nil {
 		return err
 	}
-	p := newHandPlan(look, to, made)
+	p := newHandPlan(obs, to, made)
 	if err := t.out.Print(cmd.OutOrStdout(), cli.Versioned("UpgradePlan", p), p.write); err != nil {
 		return err
 	}
 	return p.Err()
 }
 
-func newHandPlan(look *machines.UpgradeLook, to etcdversion.Version, made machine.UpgradePlan) handPlan {
+func newHandPlan(obs *machines.UpgradeObservation, to etcdversion.Version, made machine.UpgradePlan) handPlan {
 	p := handPlan{Steps: append([]machine.UpgradeStep{}, made.Steps...)}
 	p.To, p.Versions = to, append([]etcdversion.Version{}, made.Versions...)
 	p.upgradePlan.Steps = render.Steps{
 		Converged: made.Done, Operations: []string{}, Holds: append([]plan.Hold{}, made.Holds...), Warnings: made.Warnings,
 	}
 	p.Spec.EtcdVersion = to
-	here, has := look.Here()
-	for _, m := range look.Members() {
+	here, has := obs.Here()
+	for _, m := range obs.Members() {
 		v := memberVersion{Name: m.Name, Version: m.Version, Binaries: []etcdversion.Version{}}
 		if m.Name == here && !has.IsZero() {
 			v.Binaries = append(v.Binaries, has)

@@ -34,14 +34,14 @@ func s3(t *testing.T, endpoint string) {
 }
 
 // Who waits for a store that does not answer reads for which one, and for how long already.
-func TestASilentStoreIsNamedWhileItIsWaitedFor(t *testing.T) {
+func TestAStoreThatDoesNotAnswerIsNamedWhileItIsWaitedFor(t *testing.T) {
 	untimed := withoutTimeout(t)
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	unreachable, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
-	endpoint := "http://" + silent.Addr().String()
+	defer unreachable.Close()
+	endpoint := "http://" + unreachable.Addr().String()
 	s3(t, endpoint)
 	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 3s"
 	insecure := []string{"--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=6s"}

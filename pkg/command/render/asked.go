@@ -14,17 +14,17 @@ import (
 // An Asked says which daemons of a published report answered whoever shows it.
 type Asked struct {
 	Answered []cluster.NodeName `json:"answered"`
-	// Silent says of each that did not answer where it was asked, and what became of that.
-	Silent map[cluster.NodeName]string `json:"silent,omitempty"`
+	// Unreachable says of each that did not answer where it was asked, and what became of that.
+	Unreachable map[cluster.NodeName]string `json:"unreachable,omitempty"`
 }
 
-// silence reports whether daemons were asked, and none answered.
-func (a *Asked) silence() bool { return a != nil && len(a.Answered) == 0 && len(a.Silent) > 0 }
+// unreachable reports whether daemons were asked, and none answered.
+func (a *Asked) unreachable() bool { return a != nil && len(a.Answered) == 0 && len(a.Unreachable) > 0 }
 
 // reasons say of each daemon why it did not answer, by name.
 func (a *Asked) reasons() (list []string) {
-	for _, name := range slices.Sorted(maps.Keys(a.Silent)) {
-		list = append(list, fmt.Sprintf("%s at %s", name, a.Silent[name]))
+	for _, name := range slices.Sorted(maps.Keys(a.Unreachable)) {
+		list = append(list, fmt.Sprintf("%s at %s", name, a.Unreachable[name]))
 	}
 	return list
 }
@@ -35,8 +35,8 @@ func (s Status) coordinates() bool {
 	if s.Asked == nil {
 		return !s.Stale
 	}
-	_, silent := s.Asked.Silent[s.Report.Coordinator]
-	return !s.Stale && !silent
+	_, unreachable := s.Asked.Unreachable[s.Report.Coordinator]
+	return !s.Stale && !unreachable
 }
 
 // Coordinator names who coordinates; there is a report. Who only published last is said to

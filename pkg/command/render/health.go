@@ -47,12 +47,12 @@ func NewPublished(r *reconcile.Report, asked *Asked, now time.Time) Status {
 		return s
 	}
 	age := now.Sub(r.At)
-	s.Age, s.Stale = age.Seconds(), age > StaleAfter || asked.silence()
+	s.Age, s.Stale = age.Seconds(), age > StaleAfter || asked.unreachable()
 	s.Upgrade, s.Warnings = plan.UpgradePath(r.Spec, r.Observation), warnings(r.Spec, r.Observation)
 	switch {
 	case !s.Stale:
 		s.Health, s.Because = health(r, now)
-	case asked.silence():
+	case asked.unreachable():
 		s.Health, s.Because = Unknown, append([]string{"the status is STALE, " + span(age) + " old, and no daemon answers"},
 			asked.reasons()...)
 	default:
@@ -91,7 +91,7 @@ func (s Status) Check() error {
 	if s.Health == Healthy {
 		return nil
 	}
-	return &unhealthyError{s.Health, strings.Join(s.Because, "; "), s.Asked.silence()}
+	return &unhealthyError{s.Health, strings.Join(s.Because, "; "), s.Asked.unreachable()}
 }
 
 // CheckMembers is [Status.Check] by a member list alone; answered says that it was
@@ -114,14 +114,14 @@ func (s Status) CheckStale() error {
 	if !s.Stale {
 		return nil
 	}
-	return &unhealthyError{Unknown, strings.Join(s.Because, "; "), s.Asked.silence()}
+	return &unhealthyError{Unknown, strings.Join(s.Because, "; "), s.Asked.unreachable()}
 }
 
 type unhealthyError struct {
 	health Health
 	text   string
-	// silent says that no daemon answered whoever asked.
-	silent bool
+	// unreachable says that no daemon answered whoever asked.
+	unreachable bool
 }
 
 func (e *unhealthyError) Error() string {
@@ -141,7 +141,7 @@ func (e *unhealthyError) Hint() string {
 	if e.health != Unknown {
 		return ""
 	}
-	if e.silent {
+	if e.unreachable {
 		return "look whether etcd-manager runs on each machine; where they cannot be reached from here, --published goes by what " +
 			"was published last, as do ETCDADM_PUBLISHED=true and a context with \"published: true\""
 	}
@@ -173,15 +173,15 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 	case v.lost(), reported && !v.unclear():
 		return QuorumLost, append([]string{fmt.Sprintf("%d of %d voters serve", v.serving, v.all)}, because...)
 	case v.all == 0:
-		return Unknown, append(silent(r.Observation), because...)
+		return Unknown, append(unreachable(r.Observation), because...)
 	case len(because) > 0:
 		return Degraded, because
 	}
 	return Healthy, nil
 }
 
-// silent says who does not answer where no member is known.
-func silent(obs cluster.Observation) []string {
+// unreachable says who does not answer where no member is known.
+func unreachable(obs cluster.Observation) []string {
 	text := "no member is known"
 	if len(obs.Nodes) > 0 && !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Reachable }) {
 		text = "no daemon answers"

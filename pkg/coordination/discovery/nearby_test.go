@@ -172,7 +172,7 @@ func TestScanOfFew(t *testing.T) {
 
 // Where everybody accepts and says nothing, a scan ends all the same, at once with
 // its context.
-func TestScanOfTheSilent(t *testing.T) {
+func TestScanOfWhatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	port := listenAt(t, map[string]string{"127.9.30.1": "", "127.9.30.2": ""})
 	n := &Nearby{

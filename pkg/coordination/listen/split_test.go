@@ -28,7 +28,7 @@ func TestSplit(t *testing.T) {
 		}
 		return c
 	}
-	silent := dial("")
+	unreachable := dial("")
 	for _, tc := range []struct {
 		side net.Listener
 		text string
@@ -51,7 +51,7 @@ func TestSplit(t *testing.T) {
 			t.Errorf("a closed side: %v", err)
 		}
 	}
-	_, _ = io.ReadAll(silent) // it ends, in whatever way
+	_, _ = io.ReadAll(unreachable) // it ends, in whatever way
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		t.Error("the port is still open")
 	}

@@ -49,10 +49,10 @@ type Client struct {
 	store *store.Store
 	view  *StoreView
 	seeds []observe.Peer
-	// silent are the addresses that do not say whose they are.
-	silent []cluster.Gap
-	prev   cluster.Observation
-	heard  heardOf
+	// nameless are the addresses that do not say whose they are.
+	nameless []cluster.Gap
+	prev     cluster.Observation
+	heard    heardOf
 	// showing says that what daemons know of the store stands in for it, reads that it
 	// answers.
 	showing bool

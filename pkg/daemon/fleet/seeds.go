@@ -57,7 +57,7 @@ func (c *Client) findSeeds(ctx context.Context) error {
 			continue
 		}
 		text := strings.TrimPrefix(problems[i].Error(), "Hello "+p.Address+": ")
-		c.silent = append(c.silent, cluster.Gap{Source: p.Address, Text: text})
+		c.nameless = append(c.nameless, cluster.Gap{Source: p.Address, Text: text})
 	}
 	if len(c.o.Nodes) > 0 && len(c.seeds) == 0 && c.store == nil {
 		return c.nobody(nil)
@@ -69,13 +69,13 @@ func (c *Client) findSeeds(ctx context.Context) error {
 func (c *Client) nobody(err error) error {
 	var texts, addresses []string
 	denied := false
-	for _, g := range c.silent {
+	for _, g := range c.nameless {
 		texts, addresses = append(texts, g.Source+": "+g.Text), append(addresses, g.Source)
 		denied = denied || handshake(g.Text)
 	}
 	text := fmt.Sprintf("none of %s answers: %s", strings.Join(addresses, ", "), strings.Join(texts, "; "))
 	switch {
-	case len(c.silent) == 0:
+	case len(c.nameless) == 0:
 		return err
 	case err != nil:
 		return fmt.Errorf("%w; %s", err, text)
@@ -88,7 +88,7 @@ func (c *Client) nobody(err error) error {
 // unnamed are the addresses that do not say whose they are, without those that are known by
 // now to be of a node.
 func (c *Client) unnamed(obs cluster.Observation) []cluster.Gap {
-	return slices.DeleteFunc(slices.Clone(c.silent), func(g cluster.Gap) bool {
+	return slices.DeleteFunc(slices.Clone(c.nameless), func(g cluster.Gap) bool {
 		return slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Address == g.Source })
 	})
 }

@@ -135,7 +135,7 @@ func TestWhatAnotherMembersNodeSaysOfItsDiskIsNotHeldAgainstAMember(t *testing.T
 	equal(t, "condition", memberOf(t, w.merge(cluster.Observation{}), 3).Condition, cluster.Serving)
 }
 
-func TestAReadThroughTheQuorumProvesItWhateverElseIsSilent(t *testing.T) {
+func TestAReadThroughTheQuorumProvesItWhateverElseDoesNotAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		read cluster.Read

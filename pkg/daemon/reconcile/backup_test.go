@@ -104,11 +104,11 @@ func TestABackupThatOutlivesItsTermKeepsNobodyBusy(t *testing.T) {
 		w.pass(time.Second)
 		w.change(func() { w.lease.held, w.candidate = false, false })
 		w.pass(10 * time.Minute) // never ends where the loop spins
-		before := w.count("look")
+		before := w.count("observe")
 		w.change(func() { w.candidate = true })
 		w.pass(time.Second)
-		if w.count("look") == before || w.last(t).Observation.BackingUp != "" {
-			t.Errorf("after it, %d looks, %+v", w.count("look")-before, w.last(t))
+		if w.count("observe") == before || w.last(t).Observation.BackingUp != "" {
+			t.Errorf("after it, %d observations, %+v", w.count("observe")-before, w.last(t))
 		}
 	})
 }

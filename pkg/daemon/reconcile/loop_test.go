@@ -20,7 +20,7 @@ func TestOneOperationThenAnObservationAgain(t *testing.T) {
 		w.backupDue()
 		w.unmarked()
 		w.pass(time.Second)
-		want := "previous; look; acquire from [a]; incarnation mark; look; backup take; look; look"
+		want := "previous; observe; acquire from [a]; incarnation mark; observe; backup take; observe; observe"
 		equal(t, "protocol", strings.Join(w.protocol, "; "), want)
 		r := w.last(t)
 		if !r.Converged || len(r.Holds) > 0 || r.Operation != "" {
@@ -79,7 +79,7 @@ func TestADaemonThatStandsByTurnsRarely(t *testing.T) {
 		w.change(func() { w.candidate = true })
 		w.wake <- struct{}{}
 		synctest.Wait()
-		equal(t, "done", strings.Join(w.protocol, "; "), "previous; look; acquire from [a]")
+		equal(t, "done", strings.Join(w.protocol, "; "), "previous; observe; acquire from [a]")
 	})
 }
 
@@ -237,7 +237,7 @@ func TestAnObservationThatIsCutShortIsNotActedOn(t *testing.T) {
 		o := w.options()
 		whole := o.Observe
 		o.Observe = func(ctx context.Context, prev cluster.Observation) cluster.Observation {
-			cancel() // the daemon is asked to end while it looks
+			cancel() // the daemon is asked to end while it observations
 			return whole(ctx, prev)
 		}
 		New(o).Run(ctx)
@@ -249,17 +249,17 @@ func TestAnObservationThatIsCutShortIsNotActedOn(t *testing.T) {
 func TestWakeEndsAPause(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.pass(100 * time.Millisecond)
-		before := w.count("look")
+		before := w.count("observe")
 		w.pass(pauseIdle / 2)
-		equal(t, "looks while idle", w.count("look"), before)
+		equal(t, "observations while idle", w.count("observe"), before)
 		w.wake <- struct{}{}
 		synctest.Wait()
-		equal(t, "looks after a wake", w.count("look"), before+1)
+		equal(t, "observations after a wake", w.count("observe"), before+1)
 		// The pause begins again.
 		w.pass(pauseIdle - time.Millisecond)
-		equal(t, "looks just before the next", w.count("look"), before+1)
+		equal(t, "observations just before the next", w.count("observe"), before+1)
 		w.pass(time.Millisecond)
-		equal(t, "looks", w.count("look"), before+2)
+		equal(t, "observations", w.count("observe"), before+2)
 	})
 }
 
@@ -284,7 +284,7 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 			run(t, func(t *testing.T, w *world) {
 				tc.change(w)
 				w.pass(10*tc.want + tc.want/2)
-				equal(t, "looks", len(w.observations), 11)
+				equal(t, "observations", len(w.observations), 11)
 				equal(t, "distance", w.observations[10].at.Sub(w.observations[9].at), tc.want)
 			})
 		})

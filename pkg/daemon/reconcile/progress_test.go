@@ -19,9 +19,9 @@ func TestAnUnfitDaemonGivesTheLeaseBackAndComesAgain(t *testing.T) {
 		w.change(func() { w.unfit = errors.New("the disk hangs") })
 		w.pass(pauseIdle + time.Second)
 		equal(t, "given back", w.count("release"), 1)
-		observations := w.count("look")
+		observations := w.count("observe")
 		w.pass(time.Minute)
-		equal(t, "looks while it is unfit", w.count("look"), observations)
+		equal(t, "observations while it is unfit", w.count("observe"), observations)
 		equal(t, "acquired while it is unfit", w.count("acquire from [a]"), 1)
 		if !strings.Contains(w.log.String(), "gives the lease back") || !strings.Contains(w.log.String(), "the disk hangs") {
 			t.Errorf("the log is\n%s", w.log.String())
@@ -76,18 +76,18 @@ func TestTheLeaseIsAskedForBeforeAnObservationThatMayTakeLong(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.early = cluster.LeaseVoters{Token: "t1", Term: 1, Names: []cluster.NodeName{"a"}}
 		w.pass(time.Second)
-		equal(t, "protocol", strings.Join(w.protocol, "; "), "acquire from [a]; previous; look")
+		equal(t, "protocol", strings.Join(w.protocol, "; "), "acquire from [a]; previous; observe")
 		w.change(func() { // another has it
 			w.lease.held, w.lease.refuse = false, &lease.HeldError{Holder: "b", Remaining: time.Second}
 		})
 		w.pass(5 * time.Second)
-		observations := w.count("look")
+		observations := w.count("observe")
 		w.pass(10 * time.Second)
-		equal(t, "looks while another has it", w.count("look"), observations)
+		equal(t, "observations while another has it", w.count("observe"), observations)
 		w.change(func() { w.lease.refuse = errors.New("no majority") })
 		w.pass(10 * time.Second)
-		if w.count("look") == observations || w.last(t).Holds[0].Reason != plan.NoCoordinator {
-			t.Errorf("without a majority: %d looks, %+v", w.count("look"), w.last(t).Holds)
+		if w.count("observe") == observations || w.last(t).Holds[0].Reason != plan.NoCoordinator {
+			t.Errorf("without a majority: %d observations, %+v", w.count("observe"), w.last(t).Holds)
 		}
 	})
 }

@@ -54,10 +54,10 @@ func TestBetweenTwoTriesTheLoopGoesOnObserving(t *testing.T) {
 		w.backupDue()
 		w.fail = func(plan.Operation) error { return errBroken }
 		w.pass(5 * time.Minute)
-		before := w.count("look")
+		before := w.count("observe")
 		w.pass(30 * time.Second)
-		if n := w.count("look") - before; n < 25 || n > 35 {
-			t.Errorf("%d looks in 30 s while an operation waits for its next try", n)
+		if n := w.count("observe") - before; n < 25 || n > 35 {
+			t.Errorf("%d observations in 30 s while an operation waits for its next try", n)
 		}
 		r := w.last(t)
 		if len(r.Observation.Failures) != 1 || !r.Observation.Failures[0].Retry.After(r.At) {

@@ -160,7 +160,7 @@ func (w *world) options() Options {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.observations = append(w.observations, glance{time.Now(), prev})
-			w.note("look")
+			w.note("observe")
 			obs := w.obs
 			obs.At = time.Now()
 			if w.show != nil {
@@ -215,7 +215,7 @@ func (w *world) do(ctx context.Context, _ cluster.Spec, obs cluster.Observation,
 		}
 	}
 	if fail != nil {
-		// Without the lock: the loop may look meanwhile.
+		// Without the lock: the loop may observe meanwhile.
 		if err := fail(op); err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) done() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.Join(slices.DeleteFunc(slices.Clone(w.protocol), func(s string) bool { return s == "look" }), "; ")
+	return strings.Join(slices.DeleteFunc(slices.Clone(w.protocol), func(s string) bool { return s == "observe" }), "; ")
 }
 
 func (w *world) count(what string) int {

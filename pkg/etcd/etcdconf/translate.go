@@ -74,7 +74,7 @@ func isTrue(value string) bool {
 
 // Lost returns what user, variables as [User] picks them, says to a member of version
 // from and cannot say to one of version to, one text for each: etcd would go on without it,
-// which it does in silence, or not start. What had no effect before is not lost, nor what
+// which it does without a word, or not start. What had no effect before is not lost, nor what
 // is switched off.
 func Lost(user map[string]string, from, to etcdversion.Version) (lost []string) {
 	for _, key := range slices.Sorted(maps.Keys(user)) {

@@ -230,7 +230,7 @@ type lineError struct{ err error }
 func (e *lineError) Error() string { return e.err.Error() }
 func (e *lineError) Unwrap() error { return e.err }
 
-// Timeout makes http treat silence as such.
+// Timeout makes http treat a connection without data as such.
 func (e *lineError) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(e.err, &t) && t.Timeout()

@@ -62,15 +62,15 @@ func newWatch(path string) (watch, error) {
 		return watch{}, os.NewSyscallError("inotify_init1", err)
 	}
 	w := watch{os.NewFile(uintptr(fd), "inotify"), path}
-	if err := w.look(unix.IN_OPEN | unix.IN_ACCESS | unix.IN_CLOSE_NOWRITE); err != nil {
+	if err := w.set(unix.IN_OPEN | unix.IN_ACCESS | unix.IN_CLOSE_NOWRITE); err != nil {
 		_ = w.events.Close()
 		return watch{}, err
 	}
 	return w, nil
 }
 
-// look makes the watch one for these uses, from now on.
-func (w watch) look(mask uint32) error {
+// set makes the watch one for these uses, from now on.
+func (w watch) set(mask uint32) error {
 	raw, err := w.events.SyscallConn()
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (w watch) closed(held func() bool) bool {
 			return true
 		case now && !seen:
 			// Each read would be an event.
-			if seen = true; w.look(unix.IN_CLOSE_NOWRITE) != nil {
+			if seen = true; w.set(unix.IN_CLOSE_NOWRITE) != nil {
 				return false
 			}
 			continue // it may have been closed before

@@ -76,8 +76,8 @@ func TestCleanMember(t *testing.T) {
 		}
 		write(t, c, 10)
 		want(t, m, old...)
-		var looks sync.WaitGroup
-		looks.Go(func() {
+		var observing sync.WaitGroup
+		observing.Go(func() {
 			for range 20 {
 				for _, h := range Examine(datadir.At(m.DataDir)) {
 					if h.State == cluster.HazardUnknown || h.State == cluster.HazardPresent && h.Kind != cluster.HazardOldLog {
@@ -87,7 +87,7 @@ func TestCleanMember(t *testing.T) {
 			}
 		})
 		write(t, c, 1500)
-		looks.Wait()
+		observing.Wait()
 		want(t, m)
 		m.Kill()
 		want(t, m)

@@ -215,7 +215,7 @@ func TestProcessThatNobodyKnowsOf(t *testing.T) {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	silent, err := etcdproc.New(t.Context(), etcdproc.Options{Dir: h.dir, Log: func(string) {}})
+	quiet, err := etcdproc.New(t.Context(), etcdproc.Options{Dir: h.dir, Log: func(string) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestProcessThatNobodyKnowsOf(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(h.dir, "run.err"))
 		return strings.Contains(string(b), initsystem.ErrSupervised.Error())
 	})
-	if err := silent.Close(t.Context()); err != nil {
+	if err := quiet.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	o := h.options

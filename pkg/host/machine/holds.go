@@ -23,10 +23,10 @@ func Holds(goal Goal, cfg Config, obs Observation) ([]Hold, error) {
 		return all, nil
 	}
 	w := &world{goal: goal, cfg: cfg, obs: obs}
-	for _, look := range []func(*world) *Hold{
+	for _, find := range []func(*world) *Hold{
 		(*world).unwritable, (*world).clock, (*world).untouched, (*world).elsewhere, (*world).versionHeld, (*world).nameTaken,
 	} {
-		add(look(w))
+		add(find(w))
 	}
 	for _, p := range Phases(goal.Action) {
 		if slices.Contains(goal.Skip, p.Name) {

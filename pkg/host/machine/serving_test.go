@@ -30,7 +30,7 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 		}
 		return o
 	}
-	const silent = "hold cluster-unreachable: the cluster does not answer: nothing listens\n"
+	const unreachable = "hold cluster-unreachable: the cluster does not answer: nothing listens\n"
 	nobody := machine.Remote{Problem: "nothing listens"}
 	const short = "hold quorum-margin: restarting this machine's member would leave 1 healthy voters of 3\n"
 	newer := desired(func(c *machine.Config) { c.Version = etcdversion.Must("3.6.17") })
@@ -40,8 +40,8 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 		obs  machine.Observation
 		want string
 	}{
-		{"new files, and endpoints that do not answer", desired(), serving(nobody), silent},
-		{"new binaries, and endpoints that do not answer", newer, serving(nobody), silent},
+		{"new files, and endpoints that do not answer", desired(), serving(nobody), unreachable},
+		{"new binaries, and endpoints that do not answer", newer, serving(nobody), unreachable},
 		{"new files, and a member is down", desired(), serving(answering(a, self, sick(c))), short},
 		{"new binaries, and a member is down", newer, serving(answering(a, self, sick(c))), short},
 		{"another name", desired(func(c *machine.Config) { c.Name, c.Version = "wrong", etcdversion.Must("3.6.17") }),
@@ -73,20 +73,20 @@ func TestAMemberThatServesIsLeftAlone(t *testing.T) {
 	}
 	stopped := serving(nobody)
 	stopped.Local, stopped.Service = nil, machine.ServiceStatus{State: machine.ServiceStopped, Enabled: true}
-	if got := steps(t, join, desired(), stopped); got == silent {
+	if got := steps(t, join, desired(), stopped); got == unreachable {
 		t.Error("where all machines went down, none comes back")
 	}
 	// A join may have been killed between the vote and the record that there is data.
 	stopped.Record.Served = false
-	if got := steps(t, join, desired(), stopped); got == silent {
+	if got := steps(t, join, desired(), stopped); got == unreachable {
 		t.Error("the second member of two waits for itself")
 	}
 	stopped.Record.Undoing = true
-	if got := steps(t, join, desired(), stopped); got != silent {
+	if got := steps(t, join, desired(), stopped); got != unreachable {
 		t.Errorf("one that undoes its join: %s", got)
 	}
 	stopped.Record.Undoing, stopped.Data.Uncommitted = false, true
-	if got := steps(t, join, desired(), stopped); got != silent {
+	if got := steps(t, join, desired(), stopped); got != unreachable {
 		t.Errorf("one that has committed nothing: %s", got)
 	}
 }

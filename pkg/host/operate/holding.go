@@ -164,7 +164,7 @@ type reason struct {
 	unreachable time.Time
 }
 
-// retryGrace is a silence that says less than what was reported before it: of a cluster
+// retryGrace is a time without an answer that says less than what was reported before it: of a cluster
 // that is slow, for an observation or two.
 const retryGrace = 2 * askTimeout
 

@@ -69,7 +69,7 @@ func newPeersOf(t *testing.T) (*tls.Config, *x509.Certificate) {
 	}, ca.Cert
 }
 
-// Peer ports that are closed, silent or of another CA are reported, each with its member; those
+// Peer ports that are closed, unreachable or of another CA are reported, each with its member; those
 // that take a connection, of members that are down, and one's own are not.
 func TestClosedPeerPortsAreReported(t *testing.T) {
 	ours, theirs := newPeers(t), newPeers(t)
@@ -80,7 +80,7 @@ func TestClosedPeerPortsAreReported(t *testing.T) {
 	t.Cleanup(func() { close(hung) })
 	const closed = "https://127.0.0.1:1"
 	open, other := port(t, speak(ours)), port(t, speak(theirs))
-	silent := port(t, func(net.Conn) { <-hung })
+	unreachable := port(t, func(net.Conn) { <-hung })
 	member := func(name cluster.NodeName, urls ...string) cluster.Member {
 		return cluster.Member{ID: cluster.MemberID(len(name)), Name: name, PeerURLs: urls, Healthy: name != "down"}
 	}
@@ -100,7 +100,7 @@ func TestClosedPeerPortsAreReported(t *testing.T) {
 	// One that takes connections and says nothing does not keep the check.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if got := triedPeers(ctx, ours, []cluster.Member{member("silent", silent)}, "self"); len(got) != 1 {
+	if got := triedPeers(ctx, ours, []cluster.Member{member("unreachable", unreachable)}, "self"); len(got) != 1 {
 		t.Errorf("one that hangs: %+v", got)
 	}
 

@@ -17,22 +17,22 @@ func TestAMomentWithoutAnAnswerIsNotTheReason(t *testing.T) {
 	}
 	r.note(joining)
 	if got := r.of(unreachable); got != joining {
-		t.Errorf("silent in the last observation: %v", got)
+		t.Errorf("unreachable in the last observation: %v", got)
 	}
 	r.note(unreachable)
 	if got := r.of(unreachable); got != joining {
-		t.Errorf("silent for a moment: %v", got)
+		t.Errorf("unreachable for a moment: %v", got)
 	}
 	r.unreachable = time.Now().Add(-retryGrace)
 	r.note(unreachable)
 	if got := r.of(unreachable); got != unreachable {
-		t.Errorf("silent for long: %v", got)
+		t.Errorf("unreachable for long: %v", got)
 	}
 	if got := r.of(joining); got != joining {
 		t.Errorf("what it says at last: %v", got)
 	}
 	r.note(joining)
 	if got := r.of(unreachable); got != joining {
-		t.Errorf("silent again: %v", got)
+		t.Errorf("unreachable again: %v", got)
 	}
 }

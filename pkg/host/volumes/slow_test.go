@@ -59,11 +59,11 @@ func TestACloudThatAnswersSlowly(t *testing.T) {
 // are given up in time: sooner than the question is, so that the error says who it was.
 func TestMetadataThatHang(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	unreachable, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { silent.Close() })
+	t.Cleanup(func() { unreachable.Close() })
 	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_, _ = io.WriteString(w, "i-0")
@@ -71,7 +71,7 @@ func TestMetadataThatHang(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(half.Close)
-	for _, url := range []string{"http://" + silent.Addr().String(), half.URL} {
+	for _, url := range []string{"http://" + unreachable.Addr().String(), half.URL} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), callLimit)

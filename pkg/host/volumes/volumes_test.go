@@ -15,15 +15,15 @@ import (
 
 // A cloud answers from a script: list says what each question finds.
 type cloud struct {
-	look     func(n int) ([]Volume, error)
+	list     func(n int) ([]Volume, error)
 	attach   func(n int, v Volume) (Volume, error)
-	looks    int
+	listings int
 	attached []string
 }
 
 func (c *cloud) Find(context.Context) ([]Volume, error) {
-	c.looks++
-	return c.look(c.looks)
+	c.listings++
+	return c.list(c.listings)
 }
 
 func (c *cloud) Attach(_ context.Context, v Volume) (Volume, error) {
@@ -55,7 +55,7 @@ func acquired(t *testing.T, c *cloud, want string, attached ...string) (reported
 }
 
 func TestTheAttachedVolumeIsPreferred(t *testing.T) {
-	c := &cloud{look: func(int) ([]Volume, error) {
+	c := &cloud{list: func(int) ([]Volume, error) {
 		return []Volume{{ID: "1", Node: "a"}, here(Volume{ID: "3", Node: "c"}), here(Volume{ID: "2", Node: "b"})}, nil
 	}}
 	reported, _ := acquired(t, c, "2")
@@ -66,7 +66,7 @@ func TestTheAttachedVolumeIsPreferred(t *testing.T) {
 
 func TestALostRaceLeadsToTheNextVolume(t *testing.T) {
 	c := &cloud{
-		look: func(int) ([]Volume, error) {
+		list: func(int) ([]Volume, error) {
 			return []Volume{{ID: "1", Node: "a"}, {ID: "2", Node: "b", Machine: "other"}, {ID: "3", Node: "c"}}, nil
 		},
 		attach: func(n int, v Volume) (Volume, error) {
@@ -84,7 +84,7 @@ func TestAVolumeOfADyingMachineIsTakenWithinSeconds(t *testing.T) {
 		begin := time.Now()
 		const dying = 4 * time.Minute
 		c := &cloud{
-			look: func(int) ([]Volume, error) {
+			list: func(int) ([]Volume, error) {
 				v := Volume{ID: "vol-1", Node: "a", Machine: "i-old"}
 				if time.Since(begin) >= dying {
 					v.Machine = ""
@@ -97,8 +97,8 @@ func TestAVolumeOfADyingMachineIsTakenWithinSeconds(t *testing.T) {
 		if took < dying || took > dying+8*time.Second {
 			t.Errorf("taken after %s", took)
 		}
-		if c.looks > 130 {
-			t.Errorf("%d questions in four minutes", c.looks)
+		if c.listings > 130 {
+			t.Errorf("%d questions in four minutes", c.listings)
 		}
 		if len(reported) != 2 || !strings.Contains(reported[0], "vol-1 is attached to i-old") || reported[1] != "" {
 			t.Errorf("reported %q", reported)
@@ -109,15 +109,15 @@ func TestAVolumeOfADyingMachineIsTakenWithinSeconds(t *testing.T) {
 func TestAThrottlingCloudIsAskedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		c := &cloud{look: func(int) ([]Volume, error) {
+		c := &cloud{list: func(int) ([]Volume, error) {
 			if time.Since(begin) < 10*time.Minute {
 				return nil, errors.New("RequestLimitExceeded")
 			}
 			return []Volume{here(Volume{ID: "1", Node: "a"})}, nil
 		}}
 		reported, took := acquired(t, c, "1")
-		if c.looks > 50 || took > 11*time.Minute {
-			t.Errorf("%d questions in %s", c.looks, took)
+		if c.listings > 50 || took > 11*time.Minute {
+			t.Errorf("%d questions in %s", c.listings, took)
 		}
 		if len(reported) != 2 || !strings.Contains(reported[0], "RequestLimitExceeded") {
 			t.Errorf("reported %q", reported)
@@ -130,7 +130,7 @@ func TestAThrottlingCloudIsAskedRarely(t *testing.T) {
 func TestNeverMoreThanOneAfterAnUnclearAttachment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cloud{
-			look: func(n int) ([]Volume, error) {
+			list: func(n int) ([]Volume, error) {
 				v := Volume{ID: "1", Node: "b"}
 				if n > 2 {
 					v = here(v)
@@ -150,7 +150,7 @@ func TestNeverMoreThanOneAfterAnUnclearAttachment(t *testing.T) {
 // machine may have asked for it, no other one is tried either.
 func TestABusyVolumeIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		look := func(n int) ([]Volume, error) {
+		list := func(n int) ([]Volume, error) {
 			v := Volume{ID: "1", Node: "b"}
 			switch {
 			case n < 3:
@@ -161,13 +161,13 @@ func TestABusyVolumeIsWaitedFor(t *testing.T) {
 			}
 			return []Volume{v, {ID: "2", Node: "c"}}, nil
 		}
-		c := &cloud{look: look, attach: func(int, Volume) (Volume, error) { return Volume{}, errors.New("timeout") }}
+		c := &cloud{list: list, attach: func(int, Volume) (Volume, error) { return Volume{}, errors.New("timeout") }}
 		reported, _ := acquired(t, c, "1", "1", "1")
 		if len(reported) != 3 || !strings.Contains(reported[1], "no volume is free: 1 has the status attaching;") {
 			t.Errorf("reported %q", reported)
 		}
 		c = &cloud{
-			look: func(int) ([]Volume, error) {
+			list: func(int) ([]Volume, error) {
 				return []Volume{{ID: "1", Node: "b", Busy: "has the status reserved"}, {ID: "2", Node: "c"}}, nil
 			},
 			attach: func(_ int, v Volume) (Volume, error) { return here(v), nil },
@@ -180,7 +180,7 @@ func TestABusyVolumeIsWaitedFor(t *testing.T) {
 // program began; one that is not on its way here is in nobody's way.
 func TestAMovingVolumeIsWaitedForAndAForeignOneIsNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cloud{look: func(n int) ([]Volume, error) {
+		c := &cloud{list: func(n int) ([]Volume, error) {
 			v := Volume{ID: "2", Node: "b", Busy: "has the status attaching", Moving: true}
 			if n > 3 {
 				v = here(Volume{ID: "2", Node: "b"})
@@ -189,7 +189,7 @@ func TestAMovingVolumeIsWaitedForAndAForeignOneIsNot(t *testing.T) {
 		}}
 		acquired(t, c, "2")
 		c = &cloud{
-			look: func(n int) ([]Volume, error) {
+			list: func(n int) ([]Volume, error) {
 				v := Volume{ID: "1", Node: "a"}
 				if n > 1 {
 					v.Busy, v.Foreign = "has the status reserved", true
@@ -213,7 +213,7 @@ func TestARefusedVolumeLeadsToTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		c := &cloud{
-			look: func(int) ([]Volume, error) { return []Volume{{ID: "1", Node: "a"}, {ID: "2", Node: "b"}}, nil },
+			list: func(int) ([]Volume, error) { return []Volume{{ID: "1", Node: "a"}, {ID: "2", Node: "b"}}, nil },
 			attach: func(_ int, v Volume) (Volume, error) {
 				if v.ID == "1" || time.Since(begin) < 10*time.Minute {
 					return v, fmt.Errorf("%w: reason %s", ErrRefused, v.ID)
@@ -237,7 +237,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		reason := errors.New("enough")
 		time.AfterFunc(time.Minute, func() { cancel(reason) })
-		c := &cloud{look: func(int) ([]Volume, error) { return nil, nil }}
+		c := &cloud{list: func(int) ([]Volume, error) { return nil, nil }}
 		var reported []string
 		_, err := Acquire(ctx, c, quiet(), func(why string) { reported = append(reported, why) })
 		if !errors.Is(err, reason) || !strings.Contains(reported[0], "--volume-tag") {

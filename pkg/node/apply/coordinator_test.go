@@ -47,8 +47,8 @@ type stage struct {
 	hashes    map[string]uint32
 	// late are the client URLs of members that serve no reads now.
 	late []string
-	// silent are the client URLs of members that do not answer.
-	silent []string
+	// unreachable are the client URLs of members that do not answer.
+	unreachable []string
 	// versions are what the members run, by client URL.
 	versions map[string]etcdversion.Version
 	// applied are the indexes of the members, by client URL.
@@ -226,7 +226,7 @@ func (e fakeEtcd) CancelDowngrade(ctx context.Context) error {
 
 // Report and HashKV report the member at the URL that was connected to last.
 func (e fakeEtcd) Report(ctx context.Context) (cluster.Report, error) {
-	if slices.Contains(e.silent, e.urls[0]) {
+	if slices.Contains(e.unreachable, e.urls[0]) {
 		<-ctx.Done()
 	}
 	if ctx.Err() != nil {

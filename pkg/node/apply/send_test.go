@@ -172,8 +172,8 @@ func TestAChangeOfVersionIsSentAgainOnlyWhileTheOthersServe(t *testing.T) {
 	}{
 		"another one serves no more":           {func(st *stage) { st.late = []string{b} }, 1},
 		"another one serves no more, it began": {func(st *stage) { st.late, st.versions = []string{b}, changed }, 3},
-		"the member is starting again":         {func(st *stage) { st.silent = []string{c} }, 3},
-		"both":                                 {func(st *stage) { st.silent, st.late = []string{c}, []string{b} }, 1},
+		"the member is starting again":         {func(st *stage) { st.unreachable = []string{c} }, 3},
+		"both":                                 {func(st *stage) { st.unreachable, st.late = []string{c}, []string{b} }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

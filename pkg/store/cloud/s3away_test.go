@@ -18,12 +18,12 @@ func TestS3ServerThatDoesNotAnswer(t *testing.T) {
 	clean(t)
 	t.Setenv("S3_ACCESS_KEY_ID", "key")
 	t.Setenv("S3_SECRET_ACCESS_KEY", "secret")
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	unreachable, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
-	for _, endpoint := range []string{"http://" + silent.Addr().String(), "http://" + testport.Address(t)} {
+	defer unreachable.Close()
+	for _, endpoint := range []string{"http://" + unreachable.Addr().String(), "http://" + testport.Address(t)} {
 		t.Setenv("S3_ENDPOINT", endpoint)
 		s, err := store.Open(t.Context(), "s3://bucket/dir")
 		if err != nil {

@@ -115,11 +115,11 @@ func TestTrustCheckNamesWhoIsNotReady(t *testing.T) {
 		{"stranger", serve(t, stranger.Dir), "has a certificate of an authority that is neither the old nor the new one"},
 		{"plain text", "https://" + plain.Listener.Addr().String(), "does not answer: "},
 		{"closed", "https://" + testport.Address(t), "connection refused"},
-		{"silent", "https://" + unreachable.Addr().String(), "does not answer: "},
+		{"unreachable", "https://" + unreachable.Addr().String(), "does not answer: "},
 		{"no URL", "https://a b", "https://a b: "},
 	} {
 		timeout := "1m"
-		if c.name == "silent" {
+		if c.name == "unreachable" {
 			timeout = "1s"
 		}
 		args := append(words("certs rotate-ca issue --timeout="+timeout, s.Dir), "--endpoints="+c.endpoint)

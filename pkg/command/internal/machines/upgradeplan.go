@@ -20,32 +20,32 @@ func AddUpgradePlan(cmd *cobra.Command) *UpgradePlan {
 		flags: machineflags.Add(cmd, machineflags.Paths), shows: true}}
 }
 
-// Look observes the machine and its cluster. There is none where no member is here.
-func (u *UpgradePlan) Look(cmd *cobra.Command) (look *UpgradeLook, err error) {
+// Observe observes the machine and its cluster. There is none where no member is here.
+func (u *UpgradePlan) Observe(cmd *cobra.Command) (*UpgradeObservation, error) {
 	m, obs, err := u.t.see(func(m *operate.Machine) (machine.Observation, error) {
 		return m.Observe(cmd.Context(), u.t.goal)
 	})
 	if err != nil || unused(obs) {
 		return nil, err
 	}
-	return &UpgradeLook{machine: m, obs: obs}, nil
+	return &UpgradeObservation{machine: m, obs: obs}, nil
 }
 
-// An UpgradeLook is what was seen of a machine and its cluster.
-type UpgradeLook struct {
+// An UpgradeObservation is an observation of a machine and its cluster.
+type UpgradeObservation struct {
 	machine *operate.Machine
 	obs     machine.Observation
 }
 
 // Members are the members of the cluster.
-func (l *UpgradeLook) Members() []cluster.Member { return l.obs.Remote.Members }
+func (o *UpgradeObservation) Members() []cluster.Member { return o.obs.Remote.Members }
 
 // Here is the version of the binaries on this machine, and whose member it has.
-func (l *UpgradeLook) Here() (cluster.NodeName, etcdversion.Version) {
-	return l.machine.Config().Name, l.obs.Binaries.Etcd
+func (o *UpgradeObservation) Here() (cluster.NodeName, etcdversion.Version) {
+	return o.machine.Config().Name, o.obs.Binaries.Etcd
 }
 
 // Plan returns the steps to a version.
-func (l *UpgradeLook) Plan(to etcdversion.Version) (machine.UpgradePlan, error) {
-	return machine.PlanUpgrade(l.machine.Config(), l.obs, to, l.machine.Hazards())
+func (o *UpgradeObservation) Plan(to etcdversion.Version) (machine.UpgradePlan, error) {
+	return machine.PlanUpgrade(o.machine.Config(), o.obs, to, o.machine.Hazards())
 }

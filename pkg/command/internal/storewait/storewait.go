@@ -11,8 +11,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// silence is how long a store is waited for without a word.
-const silence = 3 * time.Second
+// reportAfter is how long a store is waited for without a word.
+const reportAfter = 3 * time.Second
 
 // Open opens the store at a location. Where it does not answer for long, w is notified once, with
 // its endpoint where it has one. Limit is the --timeout of the command, 0 if it has none.
@@ -21,9 +21,9 @@ func Open(ctx context.Context, location string, limit time.Duration, w io.Writer
 	if err != nil {
 		return nil, err
 	}
-	after, end := silence, ""
+	after, end := reportAfter, ""
 	if limit > 0 {
-		after, end = min(silence, limit/2), fmt.Sprintf("; --timeout is %s", limit)
+		after, end = min(reportAfter, limit/2), fmt.Sprintf("; --timeout is %s", limit)
 	}
 	s.OnSlow(after, func(server string) {
 		if server != "" {

@@ -63,10 +63,10 @@ function age() {
 function drawFreshness() {
   const old = age();
   const stale = last !== null && (old === undefined || old > last.staleAfterSeconds);
-  const silent = problem !== "";
+  const unreachable = problem !== "";
   let text = "";
-  if (!last && silent) text = "UNKNOWN: the daemon does not answer: " + problem;
-  else if (stale && silent) text = "STALE, " + span(old || 0) + " old: the daemon does not answer: " + problem;
+  if (!last && unreachable) text = "UNKNOWN: the daemon does not answer: " + problem;
+  else if (stale && unreachable) text = "STALE, " + span(old || 0) + " old: the daemon does not answer: " + problem;
   else if (stale && old !== undefined) text = "STALE, " + span(old) + " old" + (last.problem ? ": " + last.problem : "");
   else if (stale) text = "UNKNOWN: this daemon has not observed the cluster" + (last.problem ? ": " + last.problem : "");
   $("stale").textContent = text;
@@ -74,7 +74,7 @@ function drawFreshness() {
   const health = text !== "" ? "unknown" : last ? last.health : "unknown";
   $("top").className = health;
   $("health").textContent = text !== "" ? text.split(/[:,]/)[0] : last ? health : "asking";
-  const seen = old === undefined ? "" : "seen " + ago(old) + (silent && !stale ? "; the daemon does not answer: " + problem : "");
+  const seen = old === undefined ? "" : "seen " + ago(old) + (unreachable && !stale ? "; the daemon does not answer: " + problem : "");
   $("freshness").textContent = last ? [seen, "by " + last.node].filter(Boolean).join(" ") : "";
   document.title = $("health").textContent + " - " + (last ? last.cluster : "etcd cluster");
 }
@@ -231,7 +231,7 @@ function draw(p) {
   show("ahead", p.plan.length > 0 || !!p.planProblem);
   list("requests", "asked", p.requests);
   list("failures", "failed", p.failures, "span", "bad");
-  list("gaps", "silent", p.gaps.map((g) => g.source + ": " + g.text));
+  list("gaps", "unreachable", p.gaps.map((g) => g.source + ": " + g.text));
   drawBackups(p.backups);
   drawTimeLine(p);
   $("foot").textContent = "served by " + p.node + ", etcdadm " + p.version;

@@ -37,7 +37,7 @@ func (a API) Serve(mux *http.ServeMux, calls map[string]http.HandlerFunc) {
 }
 
 // Own is a handler of a question for metadata, which has no answer while the world's is
-// silent.
+// unanswered.
 func Own(w *World, answer http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		if !w.Metadata() {

@@ -146,7 +146,7 @@ func Run(t *testing.T, c Cloud) {
 		},
 		"metadata comes late": func(s *stage) {
 			d := s.disk(Place{Member: "a"}, "")
-			s.w.Silent = 4
+			s.w.Unanswered = 4
 			s.address()
 			s.acquire(d, 1)
 		},

@@ -45,9 +45,9 @@ type World struct {
 	Machines []*Machine
 	// Page is how many items are in one page, 0 for all.
 	Page int
-	// Throttled is how many of the next calls are refused as too many, Silent how
+	// Throttled is how many of the next calls are refused as too many, Unanswered how
 	// many of the next questions for metadata have no answer.
-	Throttled, Silent int
+	Throttled, Unanswered int
 	// Slow is how long each answer of metadata takes.
 	Slow time.Duration
 	// BeforeAttach is called before a disk is attached to Self.
@@ -91,8 +91,8 @@ func (w *World) Metadata() bool {
 	<-time.After(w.Slow)
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	if w.Silent > 0 {
-		w.Silent--
+	if w.Unanswered > 0 {
+		w.Unanswered--
 		return false
 	}
 	return true

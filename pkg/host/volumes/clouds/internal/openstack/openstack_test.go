@@ -263,7 +263,7 @@ func TestMetadataOfTheDrive(t *testing.T) {
 			t.Errorf("%s: %+v, %v", text, s, err)
 		}
 	}
-	w.Silent = 1
+	w.Unanswered = 1
 	p := serve(t, &openstacktest.Fake{T: t, W: w}, options())
 	if s, err := p.server(t.Context()); err == nil || !strings.Contains(err.Error(), "503") ||
 		!strings.Contains(err.Error(), "label config-2") {
