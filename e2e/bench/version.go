@@ -208,5 +208,5 @@ func (w *world) fill(ctx context.Context, t harness.T, c *harness.Cluster) {
 		}
 		return err
 	})
-	wait(ctx, settle)
+	wait(ctx, membersRest)
 }
