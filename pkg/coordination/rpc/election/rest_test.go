@@ -64,10 +64,10 @@ func TestAsManyRenewalsCanBeLostAtRest(t *testing.T) {
 			}
 			took := time.Since(begin) - at
 			if took > lease.RestTTL+lease.CallTimeout {
-				t.Errorf("silent from %v: Keep gave up after %v", at, took)
+				t.Errorf("unreachable from %v: Keep gave up after %v", at, took)
 			}
 			if got := n.called("b") - int(asked.Load()); got < 3 {
-				t.Errorf("silent from %v: %d renewals were tried", at, got)
+				t.Errorf("unreachable from %v: %d renewals were tried", at, got)
 			}
 			n.set(nil, nil)
 			time.Sleep(max(0, lease.RestTTL-took)) // until the lease voters have let go
