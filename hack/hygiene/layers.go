@@ -60,6 +60,7 @@ var layers = map[string]Layer{
 
 	"pkg/internal/backoff":   Pure,
 	"pkg/internal/bytesize":  Pure,
+	"pkg/internal/netreason": Pure,
 	"pkg/cluster":            Pure,
 	"pkg/etcd/datadir":       Pure,
 	"pkg/etcd/etcdconf":      Pure,

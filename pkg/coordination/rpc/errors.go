@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
+	"github.com/etcdadm/etcdadm/pkg/internal/netreason"
 )
 
 // A Kind says what an error means for the caller. The list is closed.
@@ -145,7 +145,7 @@ func toStatus(err error) error {
 // into an [*Error].
 func fromStatus(ctx context.Context, err error) error {
 	s := status.Convert(err)
-	e := &Error{Kind: Internal, Text: reason(s.Message()), cause: ctx.Err()}
+	e := &Error{Kind: Internal, Text: netreason.Plain(s.Message()), cause: ctx.Err()}
 	for _, d := range s.Details() {
 		info, ok := d.(*errdetails.ErrorInfo)
 		if ok && info.Domain == domain && slices.Contains(kinds, Kind(info.Reason)) {
@@ -169,20 +169,4 @@ func fromStatus(ctx context.Context, err error) error {
 		e.Kind = Invalid
 	}
 	return e
-}
-
-// reason is what gRPC says of a connection that cannot be made, without its own words
-// around it: the system's or crypto/tls's reason.
-func reason(text string) string {
-	_, inner, found := strings.Cut(text, "connection error: desc = \"")
-	if !found {
-		return text
-	}
-	if end := strings.LastIndexByte(inner, '"'); end >= 0 {
-		inner = inner[:end]
-	}
-	for _, words := range []string{"transport: Error while dialing: ", "transport: authentication handshake failed: "} {
-		inner = strings.TrimPrefix(inner, words)
-	}
-	return inner
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
+	"github.com/etcdadm/etcdadm/pkg/internal/netreason"
 )
 
 // A NoAnswerError says that no daemon answers at the addresses that a person gave.
@@ -19,6 +20,17 @@ func (e *NoAnswerError) Error() string { return e.Text }
 
 // Hint says what to look at.
 func (e *NoAnswerError) Hint() string {
+	switch {
+	case strings.Contains(e.Text, netreason.Plaintext):
+		return "the daemon may run without TLS: then give --insecure; or the port is that of another program"
+	case strings.Contains(e.Text, netreason.Closed):
+		return "the daemon may expect TLS: then leave out --insecure, and give --pki-dir, or --cert, --key and --cacert; " +
+			"or the port is that of another program"
+	case strings.Contains(e.Text, netreason.Foreign):
+		return "give the address and the port of etcd-manager: its --address and --grpc-port"
+	case strings.Contains(e.Text, netreason.Silent):
+		return "the machine or its etcd-manager hangs: look at its log there, and restart it; its etcd may serve all the same"
+	}
 	return "look whether etcd-manager runs there, and listens at that address and port (--address, --grpc-port); " +
 		"its etcd may serve all the same"
 }
