@@ -27,6 +27,8 @@ type Bucket struct {
 	Dir string
 	// Server names the server, for people; empty is for one that goes without saying.
 	Server string
+	// Failing, if it is set, returns why a request failed a moment ago that is tried again, empty for none.
+	Failing func() string
 	// Write stores what r holds until its end, or nothing at all. It may retry,
 	// but not read r twice. An error of r must be in the one it returns.
 	Write func(ctx context.Context, key string, r io.Reader, o WriteOptions) error

@@ -17,6 +17,8 @@ type lazy struct {
 	opened   *bucket
 	// name is Server of the bucket, nil before it is opened.
 	name atomic.Pointer[string]
+	// fails is Failing of the bucket, nil before it is opened.
+	fails atomic.Pointer[func() string]
 }
 
 func newLazy(dial Dial, requests *atomic.Int64) *lazy {
@@ -37,6 +39,9 @@ func (l *lazy) bucket(ctx context.Context) (*bucket, error) {
 		}
 		l.opened = newBucket(*b, l.requests)
 		l.name.Store(&b.Server)
+		if b.Failing != nil {
+			l.fails.Store(&b.Failing)
+		}
 	}
 	return l.opened, nil
 }
@@ -45,6 +50,14 @@ func (l *lazy) bucket(ctx context.Context) (*bucket, error) {
 func (l *lazy) server() string {
 	if name := l.name.Load(); name != nil {
 		return *name
+	}
+	return ""
+}
+
+// failing is why what is asked fails at present, empty where nobody knows.
+func (l *lazy) failing() string {
+	if fails := l.fails.Load(); fails != nil {
+		return redact((*fails)())
 	}
 	return ""
 }

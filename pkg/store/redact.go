@@ -1,6 +1,10 @@
 package store
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
+)
 
 // Secrets as the errors of clouds, of HTTP clients and of URLs show them: in the
 // query of a URL that is signed or has a token, in its user part, in a connection
@@ -26,6 +30,15 @@ func redact(text string) string {
 
 // Shown is a location of a store without the secrets that somebody may have written into it.
 func Shown(location string) string { return redact(location) }
+
+// Flag is the flag that gives a location to a program, for a line that is shown: empty for no location,
+// and for one with a secret.
+func Flag(location string) string {
+	if location == "" || Shown(location) != location {
+		return ""
+	}
+	return "--backup-store=" + shell.Quote(location)
+}
 
 // A redacted error is another one with a text that may be shown.
 type redacted struct{ error }

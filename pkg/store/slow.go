@@ -5,22 +5,32 @@ import (
 	"time"
 )
 
-// slowness is what is called when a store takes long.
+// lookEvery is how often is looked whether a call fails and is tried again.
+const lookEvery = 200 * time.Millisecond
+
+// slowness is what is called when a store takes long, or is asked in vain.
 type slowness struct {
-	after  time.Duration
-	once   sync.Once
-	report func()
+	after   time.Duration
+	failing func() string
+	report  func(why string)
+
+	mu       sync.Mutex
+	reported bool
+	said     string
 }
 
-// OnSlow has report called once, by any goroutine, when a call to the store, but not the copying of
-// a backup, has taken so long: a person who waits should know for what. The server is the one that
-// is asked, empty where the driver does not name it. It is to be called before any other method.
-func (s *Store) OnSlow(after time.Duration, report func(server string)) {
-	server := func() string { return "" }
-	if l, dialled := s.objects.(*lazy); dialled {
-		server = l.server
+// OnSlow has report called, by any goroutine, when a call to the store, but not the copying of a backup,
+// has taken so long, and at once when a try has failed that is followed by others: a person who waits
+// should know for what. It is called again only for another reason. The server is the one that is asked,
+// empty where the driver does not name it, and why is the reason of the last failure, empty where there
+// was none. It is to be called before any other method.
+func (s *Store) OnSlow(after time.Duration, report func(server, why string)) {
+	l, dialled := s.objects.(*lazy)
+	s.slow = &slowness{after: after, failing: func() string { return "" }, report: func(why string) { report("", why) }}
+	if dialled {
+		s.slow.failing = l.failing
+		s.slow.report = func(why string) { report(l.server(), why) }
 	}
-	s.slow = &slowness{after: after, report: func() { report(server()) }}
 }
 
 // watch begins to wait; the function that it returns ends that.
@@ -28,6 +38,28 @@ func (s *slowness) watch() (end func()) {
 	if s == nil {
 		return func() {}
 	}
-	timer := time.AfterFunc(s.after, func() { s.once.Do(s.report) })
-	return func() { timer.Stop() }
+	began, quit := time.Now(), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(min(s.after, lookEvery)):
+				s.look(time.Since(began))
+			}
+		}
+	}()
+	return func() { close(quit) }
+}
+
+// look reports what is new in a call that has taken so long.
+func (s *slowness) look(took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	why := s.failing()
+	if why == "" && (s.reported || took < s.after) || s.reported && why == s.said {
+		return
+	}
+	s.reported, s.said = true, why
+	s.report(why)
 }

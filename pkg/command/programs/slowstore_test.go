@@ -43,7 +43,7 @@ func TestAStoreThatDoesNotAnswerIsNamedWhileItIsWaitedFor(t *testing.T) {
 	defer unreachable.Close()
 	endpoint := "http://" + unreachable.Addr().String()
 	s3(t, endpoint)
-	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 3s"
+	note := "note: the store s3://bucket/dir (the S3 server " + endpoint + ") has not answered for 1s"
 	insecure := []string{"--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir", "--timeout=6s"}
 	var all sync.WaitGroup
 	for name, args := range map[string][]string{
@@ -77,6 +77,31 @@ func TestAStoreThatDoesNotAnswerIsNamedWhileItIsWaitedFor(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Of a store that refuses connections that is said at once, and only once.
+func TestAStoreThatRefusesConnectionsSaysSoAtOnce(t *testing.T) {
+	at := testport.Address(t)
+	s3(t, "http://"+at)
+	note := "note: the store s3://bucket/dir (the S3 server http://" + at + ") cannot be used at present, and is asked " +
+		"again: " + at + ": connection refused; --timeout is 1m0s\n"
+	ctx, interrupt := context.WithTimeout(t.Context(), time.Minute)
+	defer interrupt()
+	said := &reader{want: note}
+	began := time.Now()
+	said.found = func() {
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("it was said after %s", took)
+		}
+		interrupt()
+	}
+	root := Etcdadm()
+	root.SetOut(said)
+	root.SetErr(said)
+	code := cli.Run(ctx, root, []string{"plan", "--insecure", "--etcd-insecure", "--backup-store=s3://bucket/dir"})
+	if text := said.text.String(); strings.Count(text, note) != 1 {
+		t.Errorf("code %d, not one time %q in\n%s", code, note, text)
+	}
 }
 
 // withoutTimeout returns command lines that wait for the store until they are interrupted.

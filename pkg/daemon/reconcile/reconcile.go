@@ -258,22 +258,6 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	return min(l.rest(pauseAfter(r)), l.tries.next(l.o.Now()))
 }
 
-// rest returns the pause after a cycle in which nothing was done.
-func (l *Loop) rest(pause time.Duration) time.Duration {
-	switch now := l.o.Now(); {
-	case pause < pauseIdle:
-		l.idle = time.Time{}
-	case l.idle.IsZero():
-		l.idle = now
-	case l.calm():
-		return pauseCalm
-	}
-	return pause
-}
-
-// calm reports whether nothing has been to do for a while.
-func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmAfter }
-
 // follow is a cycle in which this daemon wanted to coordinate and may not. What
 // it saw is reported only where nobody else coordinates: then it is all that
 // people can learn.

@@ -48,6 +48,8 @@ type s3Config struct {
 type failure struct {
 	at  time.Time
 	why string
+	// short is why in few words, the same for all tries that fail in the same way.
+	short string
 }
 
 // Names of options, those of gocloud.dev's S3 driver where it has them.

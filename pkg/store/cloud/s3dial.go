@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"gocloud.dev/blob/s3blob"
 
 	"github.com/etcdadm/etcdadm/pkg/internal/backoff"
+	"github.com/etcdadm/etcdadm/pkg/internal/netreason"
 	"github.com/etcdadm/etcdadm/pkg/internal/proxies"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -48,7 +50,7 @@ func (c *s3Config) dial(ctx context.Context) (*store.Bucket, error) {
 		return nil, err
 	}
 	return &store.Bucket{
-		Blobs: blobs, Dir: c.dir, Server: c.server, Write: u.write, Remove: u.remove, Explain: c.explain,
+		Blobs: blobs, Dir: c.dir, Server: c.server, Failing: c.failing, Write: u.write, Remove: u.remove, Explain: c.explain,
 		VerifyConditional: u.ownServer, Unconditional: c.unconditional,
 	}, nil
 }
@@ -138,6 +140,7 @@ func retryer(tries int, failed func(error)) aws.Retryer {
 	standard := retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts = tries
 		o.RateLimiter = ratelimit.None
+		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(unknownName)}, o.Retryables...)
 		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
 			failed(err)
 			pause := backoff.Doubled(firstPause, lastPause, attempt-1)
@@ -146,6 +149,16 @@ func retryer(tries int, failed func(error)) aws.Retryer {
 	})
 	// Two conditional writes of one key at the same time.
 	return retry.AddWithErrorCodes(standard, "ConditionalRequestConflict")
+}
+
+// unknownName says that a try is not repeated where nobody has the name of the server: waiting helps
+// nobody then.
+func unknownName(err error) aws.Ternary {
+	var dns *net.DNSError
+	if errors.As(err, &dns) && dns.IsNotFound {
+		return aws.FalseTernary
+	}
+	return aws.UnknownTernary
 }
 
 // regionOf asks S3 where a bucket is. Anybody may ask: also an answer that
@@ -191,7 +204,28 @@ func askRegion(ctx context.Context, cfg aws.Config, region, bucket string) (stri
 
 // failed remembers why a try failed.
 func (c *s3Config) failed(err error) {
-	c.lastFailure.Store(&failure{time.Now(), err.Error()})
+	c.lastFailure.Store(&failure{time.Now(), err.Error(), shortly(err)})
+}
+
+// shortly is why a try failed without what the SDK puts around it, and without what is another in each try.
+func shortly(err error) string {
+	var connection *net.OpError
+	var api smithy.APIError
+	switch {
+	case errors.As(err, &connection):
+		return netreason.Plain(connection.Error())
+	case errors.As(err, &api):
+		return api.ErrorCode() + ": " + api.ErrorMessage()
+	}
+	return err.Error()
+}
+
+// failing returns why tries fail, empty where none did a moment ago.
+func (c *s3Config) failing() string {
+	if last := c.recent(); last != nil {
+		return last.short
+	}
+	return ""
 }
 
 // recent returns the last failure, nil if it is long ago.

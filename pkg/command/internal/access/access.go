@@ -56,6 +56,7 @@ func Add(cmd *cobra.Command) *Access {
 	fs.BoolVar(&a.insecure, "insecure", false, "use http, without certificates")
 	fs.DurationVar(&a.Timeout, "timeout", 30*time.Second, "how long to wait for etcd")
 	fs.StringVar(&a.Environment, "environment-dir", paths.Environment, "`directory` of etcd.env")
+	cli.Chooses(fs, "etcd", "endpoints", "certs-dir", "cacert", "cert", "key", "insecure", "environment-dir")
 	return a
 }
 
@@ -121,6 +122,7 @@ func (a *Access) Run(ctx context.Context, f func(ctx context.Context, c *etcdcli
 	return a.Use(ctx, func(ctx context.Context, c *etcdclient.Client) error {
 		ctx, cancel := a.Limit(ctx)
 		defer cancel()
+		defer a.waiting(func() string { return "etcd has not answered what it was asked yet" })()
 		return f(ctx, c)
 	})
 }

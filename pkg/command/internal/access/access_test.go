@@ -268,9 +268,13 @@ func TestReachingARealEtcd(t *testing.T) {
 		defer l.Close()
 		began := time.Now()
 		r := run(t, member, certs, "--endpoints=https://"+l.Addr().String()+","+up)
-		if r.code != 0 || !strings.HasPrefix(r.stderr, "warning: https://"+l.Addr().String()) ||
-			time.Since(began) > 10*stragglerTimeout {
+		at := "https://" + l.Addr().String()
+		if r.code != 0 || !strings.Contains(r.stderr, "\nwarning: "+at) || time.Since(began) > 10*stragglerTimeout {
 			t.Errorf("after %s: %+v", time.Since(began), r)
+		}
+		note := "note: no answer yet from etcd at " + at + "; it is waited for 30s at most (--timeout)\n"
+		if !strings.HasPrefix(r.stderr, note) || strings.Count(r.stderr, "note: ") != 1 {
+			t.Errorf("not one time %q in %+v", note, r)
 		}
 	})
 	t.Run("a certificate of another CA", func(t *testing.T) {

@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
@@ -46,9 +49,12 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 	}
 	var late *time.Timer
 	got := make([]answer, len(endpoints))
+	waited := newWaited(endpoints)
+	defer a.waiting(waited.text)()
 	for range endpoints {
 		r := <-answers
 		got[r.at] = r
+		waited.answered(endpoints[r.at])
 		if r.err == nil && !r.learner && late == nil {
 			late = time.AfterFunc(stragglerTimeout, cancel)
 			defer late.Stop()
@@ -75,6 +81,40 @@ func (a *Access) reach(ctx context.Context) (voters, learners []string, err erro
 		a.Warn("%s", s)
 	}
 	return voters, learners, nil
+}
+
+// A waited has the endpoints that have not answered yet.
+type waited struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func newWaited(endpoints []string) *waited { return &waited{names: slices.Clone(endpoints)} }
+
+func (w *waited) answered(endpoint string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names = slices.DeleteFunc(w.names, func(n string) bool { return n == endpoint })
+}
+
+func (w *waited) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.names) == 0 {
+		return ""
+	}
+	return "no answer yet from etcd at " + strings.Join(w.names, ", ")
+}
+
+// waiting tells a person what is waited for, and how long at most.
+func (a *Access) waiting(what func() string) (stop func()) {
+	return cli.Waiting(a.cmd.ErrOrStderr(), func() string {
+		text := what()
+		if text == "" {
+			return ""
+		}
+		return fmt.Sprintf("%s; it is waited for %s at most (--timeout)", text, a.Timeout)
+	})
 }
 
 // probe asks one endpoint about itself.

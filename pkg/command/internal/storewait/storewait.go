@@ -11,26 +11,27 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// reportAfter is how long a store is waited for without a word.
-const reportAfter = 3 * time.Second
-
-// Open opens the store at a location. Where it does not answer for long, w is notified once, with
-// its endpoint where it has one. Limit is the --timeout of the command, 0 if it has none.
+// Open opens the store at a location. Where it does not answer for [cli.Silence], w is notified, with
+// its endpoint where it has one; at once, and whenever the reason is another one, where it is asked
+// in vain. Limit is the --timeout of the command, 0 if it has none.
 func Open(ctx context.Context, location string, limit time.Duration, w io.Writer) (*store.Store, error) {
 	s, err := store.Open(ctx, location)
 	if err != nil {
 		return nil, err
 	}
-	after, end := reportAfter, ""
+	after, end := cli.Silence, ""
 	if limit > 0 {
-		after, end = min(reportAfter, limit/2), fmt.Sprintf("; --timeout is %s", limit)
+		after, end = min(after, limit/2), fmt.Sprintf("; --timeout is %s", limit)
 	}
-	s.OnSlow(after, func(server string) {
+	s.OnSlow(after, func(server, why string) {
 		if server != "" {
 			server = " (" + server + ")"
 		}
-		fmt.Fprintf(w, "note: %s\n", cli.Plain(fmt.Sprintf("the store %s%s has not answered for %s%s",
-			store.Shown(location), server, after, end)))
+		said := fmt.Sprintf("has not answered for %s", after)
+		if why != "" {
+			said = "cannot be used at present, and is asked again: " + why
+		}
+		fmt.Fprintf(w, "note: %s\n", cli.Plain(fmt.Sprintf("the store %s%s %s%s", store.Shown(location), server, said, end)))
 	})
 	return s, nil
 }

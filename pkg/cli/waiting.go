@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Silence is how long a person waits without a word, and waitAgain how often is looked whether there is
+// something new to say.
+const (
+	Silence   = time.Second
+	waitAgain = 2 * time.Second
+)
+
+// Waiting tells a person on w what a command waits for, once it has waited for [Silence], and then only
+// if that is another text than before. An empty text says nothing. What it returns ends that, and may be
+// called more than once.
+func Waiting(w io.Writer, what func() string) (stop func()) {
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		said := ""
+		for after := Silence; ; after = waitAgain {
+			select {
+			case <-quit:
+				return
+			case <-time.After(after):
+			}
+			if text := what(); text != "" && text != said {
+				fmt.Fprintf(w, "note: %s\n", Plain(text))
+				said = text
+			}
+		}
+	}()
+	var once sync.Once
+	return func() {
+		once.Do(func() { close(quit) })
+		<-ended
+	}
+}

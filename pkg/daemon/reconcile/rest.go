@@ -1,0 +1,19 @@
+package reconcile
+
+import "time"
+
+// rest returns the pause after a cycle in which nothing was done.
+func (l *Loop) rest(pause time.Duration) time.Duration {
+	switch now := l.o.Now(); {
+	case pause < pauseIdle:
+		l.idle = time.Time{}
+	case l.idle.IsZero():
+		l.idle = now
+	case l.calm():
+		return pauseCalm
+	}
+	return pause
+}
+
+// calm reports whether nothing has been to do for a while.
+func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmAfter }
