@@ -186,7 +186,7 @@ func hintOf(err error) string {
 	case kind == KindStale:
 		return "observe again: etcdadm plan"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
-		return "repair the unhealthy voters first; etcdadm status lists them"
+		return "repair the unhealthy voters first, see which: etcdadm status"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "backup":
 		return "etcdadm backup take --node=NODE --reason=request"
 	case errors.As(err, &unsafe):

@@ -31,6 +31,8 @@ const (
 type Output struct {
 	format  Format
 	allowed []Format
+	// Paste, if it is set, makes the command lines in a text for people such that can be pasted.
+	Paste func(text string) string
 }
 
 // AddOutput gives cmd, and the commands below it, the flag -o. The first
@@ -87,7 +89,7 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 			b, err = yaml.JSONToYAML(b)
 		}
 	default:
-		all := &whole{w: w}
+		all := &whole{w: w, paste: o.Paste}
 		if err = text(all); err == nil {
 			err = all.err
 		}
@@ -114,18 +116,23 @@ func indented(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// whole remembers that something could not be written.
+// whole writes what can be pasted, and remembers that something could not be written.
 type whole struct {
-	w   io.Writer
-	err error
+	w     io.Writer
+	paste func(text string) string
+	err   error
 }
 
 func (a *whole) Write(b []byte) (int, error) {
-	n, err := a.w.Write(b)
+	said := b
+	if a.paste != nil {
+		said = []byte(a.paste(string(b)))
+	}
+	_, err := a.w.Write(said)
 	if a.err == nil {
 		a.err = err
 	}
-	return n, err
+	return len(b), err
 }
 
 // Rows writes lines of cells below each other, in columns. Control characters

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
 )
 
@@ -52,7 +53,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string) int {
 		err = &UsageError{Text: argumentText(cmd, firstLine(err.Error())), Next: cmd.CommandPath() + " --help"}
 	}
 	code := Classify(err)
-	report(root.ErrOrStderr(), err, code, wantsJSON(cmd, args))
+	report(cmd, err, code, wantsJSON(cmd, args))
 	return code.Number
 }
 
@@ -98,9 +99,9 @@ type failure struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func report(w io.Writer, err error, code Code, asJSON bool) {
-	hint := hintOf(err)
-	f := failure{Kind: code.Kind, Message: message(err), Hint: Plain(hint), Code: code.Number}
+func report(cmd *cobra.Command, err error, code Code, asJSON bool) {
+	w, hint := cmd.Root().ErrOrStderr(), Pasteable(cmd, hintOf(err))
+	f := failure{Kind: code.Kind, Message: plan.AtStore(message(err), StoreFlag(cmd, "")), Hint: Plain(hint), Code: code.Number}
 	if held := (interface{ HoldReason() string })(nil); errors.As(err, &held) {
 		f.Reason = held.HoldReason()
 	}

@@ -21,7 +21,9 @@ import (
 type PageSource struct {
 	Cluster string
 	Node    cluster.NodeName
-	Now     func() time.Time
+	// Store is the location of its store.
+	Store string
+	Now   func() time.Time
 	// Report returns what this daemon's own loop reported a moment ago; ok is false where
 	// it does not report, since another daemon coordinates.
 	Report func() (r reconcile.Report, ok bool)
@@ -39,7 +41,7 @@ const reportAge = 8 * time.Second
 
 func (d *Daemon) pageSource() PageSource {
 	return PageSource{
-		Cluster: d.c.ClusterName, Node: d.name, Now: d.now, History: d.store.History,
+		Cluster: d.c.ClusterName, Node: d.name, Store: d.c.BackupStore, Now: d.now, History: d.store.History,
 		Report: func() (reconcile.Report, bool) {
 			r := d.nums.cluster.last.Load()
 			if r == nil || d.now().Sub(r.At) > reportAge {

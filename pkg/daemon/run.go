@@ -343,7 +343,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 		Self: d.name, Candidate: d.peerGroup.candidate, Quiet: d.quiet, Lease: d.fleet.Lease(),
 		Observe: d.observe, Spec: d.spec,
 		Do:     d.fleet.Coordinator().Do,
-		NotYet: apply.NotYet,
+		NotYet: apply.NotYet, StoreFlag: store.Flag(d.c.BackupStore),
 		Previous: func(ctx context.Context) (cluster.Observation, cluster.Term) {
 			return previous(ctx, d.store, d.now())
 		},

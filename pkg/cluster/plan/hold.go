@@ -1,11 +1,30 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+)
 
 // A Hold is a reason for not acting.
 type Hold struct {
 	Reason Reason `json:"reason"`
 	Text   string `json:"text"`
+}
+
+// StoreFlag stands in the texts of holds, of explanations and of what nodes report for the flag with the
+// location of the store, which the planner does not know.
+const StoreFlag = "--backup-store=STORE"
+
+// placeholder is that flag.
+var placeholder = regexp.MustCompile(`--backup-store=STORE\b`)
+
+// AtStore returns text with flag in place of [StoreFlag], so that its command lines can be pasted. An
+// empty flag leaves the text as it is.
+func AtStore(text, flag string) string {
+	if flag == "" {
+		return text
+	}
+	return placeholder.ReplaceAllLiteralString(text, flag)
 }
 
 func (h Hold) String() string {

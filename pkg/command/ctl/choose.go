@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -34,7 +35,7 @@ func parseWanted(args []string, before string) (w wanted, err error) {
 		return w, cli.Usagef("name a backup, or give --before")
 	case len(args) == 0 && before == "":
 		return w, &cli.UsageError{Text: "no backup is named",
-			Next: "give its name (etcd-manager-ctl list-backups), latest, or --before=2026-11-20T10:00:00Z"}
+			Next: "give its name, latest, or --before=2026-11-20T10:00:00Z; see the names: etcd-manager-ctl list-backups"}
 	case before != "":
 		if w.before, err = time.Parse(time.RFC3339, before); err != nil {
 			return w, cli.Usagef("--before=%s is not a time such as 2026-11-20T10:00:00Z", before)
@@ -93,7 +94,8 @@ func (t *tool) chooseBackup(ctx context.Context, cmd *cobra.Command, s *store.St
 	if !w.before.IsZero() {
 		text += " and was taken up to " + w.before.UTC().Format(time.RFC3339)
 	}
-	return "", cli.WithHint(errors.New(text), "etcd-manager-ctl --backup-store="+t.location+" list-backups -o wide")
+	return "", cli.WithHint(errors.New(text),
+		"etcd-manager-ctl --backup-store="+shell.Quote(t.location)+" list-backups -o wide")
 }
 
 // ours refuses a backup that nobody has named, and that is of another cluster. One that does

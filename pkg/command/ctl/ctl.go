@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/backups"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
@@ -87,6 +88,7 @@ Exit codes:
 	flags.StringVar(&t.location, storeFlag, "", "`URL` of the backup and control store, overrides $"+storeVariable+
 		" (default: that of a context, of the daemon that runs on this machine, or "+oldStore+")")
 	t.addContext(flags)
+	cli.Chooses(flags, "store", storeFlag, contextFlag)
 	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
 	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
 	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for the store")
@@ -233,16 +235,23 @@ func (t *tool) named(err error, took time.Duration) error {
 	return err
 }
 
+// paste makes the command lines of a text such that are about the store of cmd.
+func (t *tool) paste(cmd *cobra.Command) func(text string) string {
+	flag := cli.StoreFlag(cmd, t.location)
+	return func(text string) string { return plan.AtStore(text, flag) }
+}
+
 func (t *tool) print(cmd *cobra.Command, v any, text func(w io.Writer) error) error {
+	t.out.Paste = t.paste(cmd)
 	return t.out.Print(cmd.OutOrStdout(), v, text)
 }
 
 // warn warns a person that what was asked for may be a mistake.
 func warn(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", cli.Plain(cli.Pasteable(cmd, fmt.Sprintf(format, args...))))
 }
 
 // note prints something that is not what was asked for.
 func note(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", cli.Plain(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", cli.Plain(cli.Pasteable(cmd, fmt.Sprintf(format, args...))))
 }

@@ -92,7 +92,7 @@ func (t *tool) need(ctx context.Context, cmd *cobra.Command, s *store.Store) (re
 		return render.Status{}, err
 	}
 	if r == nil {
-		return render.Status{}, cli.WithHint(errors.New(text), "etcdadm status asks the daemons themselves")
+		return render.Status{}, cli.WithHint(errors.New(text), "ask the daemons themselves: etcdadm status")
 	}
 	control, err := s.Poll(ctx)
 	if err != nil {
@@ -129,6 +129,7 @@ func (t *tool) explainReason(cmd *cobra.Command, r plan.Reason) error {
 		return &cli.UsageError{Text: fmt.Sprintf("there is no hold %q", r),
 			Next: "the holds are " + strings.Join(reasons(), ", ")}
 	}
+	t.where() // where it is known, the explanation names the store
 	list := render.Explain([]plan.Hold{{Reason: r}})
 	return t.print(cmd, list, func(w io.Writer) error { return render.WriteExplanations(w, list) })
 }

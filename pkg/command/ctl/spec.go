@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -64,7 +65,7 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	switch {
 	case errors.Is(err, store.ErrAbsent):
 		return cli.WithHint(fmt.Errorf("no spec found in store %s", t.location),
-			"etcd-manager-ctl --backup-store="+t.location+" --member-count=3 --etcd-version="+defaultVersion+
+			"etcd-manager-ctl --backup-store="+shell.Quote(t.location)+" --member-count=3 --etcd-version="+defaultVersion+
 				" configure-cluster")
 	case errors.Is(err, store.ErrGarbage):
 		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
@@ -77,7 +78,8 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	})
 }
 
-const rewrite = "write a new one: etcd-manager-ctl configure-cluster with both --member-count and --etcd-version"
+const rewrite = "write a new one, with both values: etcd-manager-ctl configure-cluster --member-count=3 --etcd-version=" +
+	defaultVersion
 
 func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 	spec, err := t.desired(ctx, cmd, s)

@@ -70,7 +70,7 @@ func (t *tool) sample(ctx context.Context, s *store.Store) (top.Sample, error) {
 	if err != nil {
 		return top.Sample{}, err
 	}
-	sample := top.Sample{Status: v.status}
+	sample := top.Sample{Status: v.status.AtStore(cli.StoreFlag(t.root, t.location))}
 	if v.empty {
 		sample.Status.Notes = append(sample.Status.Notes, t.noCluster())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // ConnectOptions say how to reach a cluster.
@@ -42,7 +43,7 @@ type ConnectOptions struct {
 }
 
 // connectFlags are the names of the flags below, each of which has a variable
-// in the environment.
+// in the environment. All but the last say where the cluster is.
 var connectFlags = []string{
 	"backup-store", "cluster-name", "nodes", "pki-dir", "cert", "key", "cacert",
 	"etcd-cert", "etcd-key", "etcd-cacert", "insecure", "etcd-insecure", "timeout",
@@ -107,6 +108,15 @@ func (o *ConnectOptions) complete(fs *pflag.FlagSet, known bool) error {
 		}
 	}
 	return nil
+}
+
+// waiting says for whom a command waits, and how long at most.
+func (o *ConnectOptions) waiting() string {
+	whom := "the daemons that " + store.Shown(o.BackupStore) + " names"
+	if len(o.Nodes) > 0 {
+		whom = "the daemons at " + strings.Join(o.Nodes, ", ")
+	}
+	return fmt.Sprintf("waiting for %s, for %s at most (--timeout)", whom, o.Timeout)
 }
 
 // inTime says of an error that comes from --timeout that it does.

@@ -52,6 +52,7 @@ func (t *tool) connected(cmd *cobra.Command) *cobra.Command {
 		"`name` of a cluster that \"etcd-manager-ctl config set-context\" has remembered")
 	_ = cmd.RegisterFlagCompletionFunc(contextFlag, contexts.Complete) // the flag is there
 	t.connect.addFlags(cmd.PersistentFlags())
+	cli.Chooses(cmd.PersistentFlags(), "cluster", append([]string{contextFlag}, connectFlags[:len(connectFlags)-1]...)...)
 	cli.Sections(cmd, connectSection)
 	return cmd
 }
@@ -124,6 +125,9 @@ func (t *tool) run(cmd *cobra.Command, f func(ctx context.Context, c Cluster) er
 	ctx, cancel := context.WithTimeout(cmd.Context(), t.connect.Timeout)
 	defer cancel()
 	t.connect.Notices = cmd.ErrOrStderr()
+	flag := cli.StoreFlag(cmd, t.connect.BackupStore)
+	t.out.Paste = func(text string) string { return plan.AtStore(text, flag) }
+	defer cli.Waiting(cmd.ErrOrStderr(), t.connect.waiting)()
 	c, err := t.open(ctx, t.connect)
 	if err == nil {
 		err = f(ctx, c)

@@ -63,8 +63,8 @@ To recover lost lease voters use "etcd-manager-ctl recover-lease-voters", which 
 // elsewhere is the hint for a command that a group does not have, and nothing like it, where
 // another one does what may be meant.
 var elsewhere = map[string]string{
-	"member": "etcdadm status lists the members; etcdadm member --help lists the single steps of a plan",
-	"backup": "etcd-manager-ctl list-backups lists the backups; etcdadm backup --help lists the single steps of a plan",
+	"member": "the members: etcdadm status; the single steps of a plan: etcdadm member --help",
+	"backup": "the backups: etcd-manager-ctl list-backups; the single steps of a plan: etcdadm backup --help",
 }
 
 // known is [cli.Known] with that hint.

@@ -168,8 +168,8 @@ func TestOperationsThatAreWrong(t *testing.T) {
 		{"member promote a", `unknown command "a"`},
 		{"member remove --id=xyz", "is not a hexadecimal number"},
 		{"member explode", `unknown command "explode" for etcdadm member`},
-		{"member list", "hint: etcdadm status lists the members"},
-		{"backup list", "hint: etcd-manager-ctl list-backups lists the backups"},
+		{"member list", "hint: the members: etcdadm status"},
+		{"backup list", "hint: the backups: etcd-manager-ctl list-backups"},
 		{"member promot", "did you mean etcdadm member promote?"},
 		{"member", "etcdadm member needs a command: add-learner, "},
 	} {

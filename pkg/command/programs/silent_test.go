@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/netreason"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 )
@@ -75,6 +78,46 @@ func TestAClusterWhoseDaemonsAreGoneIsUnknown(t *testing.T) {
 		"^hint: look whether etcd-manager runs there")
 	if strings.Contains(reported, "transport:") || strings.Contains(reported, "desc =") {
 		t.Errorf("it has the words of gRPC: %s", reported)
+	}
+}
+
+// What listens and is no daemon that answers is said in plain words, with what to do.
+func TestWhatIsNoDaemonIsNamedInPlainWords(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	closing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing.Close()
+	go func() {
+		for c, err := closing.Accept(); err == nil; c, err = closing.Accept() {
+			_ = c.Close()
+		}
+	}()
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	pki, _ := authority(t)
+	for name, tc := range map[string]struct{ address, tls, reason, hint string }{
+		"silent":  {silent.Addr().String(), "--insecure", netreason.Silent, "the machine or its etcd-manager hangs"},
+		"closing": {closing.Addr().String(), "--insecure", netreason.Closed, "the daemon may expect TLS"},
+		"another": {web.Listener.Addr().String(), "--insecure", netreason.Foreign, "give the address and the port"},
+		"plaintext": {
+			web.Listener.Addr().String(), "--pki-dir=" + pki, netreason.Plaintext, "the daemon may run without TLS",
+		},
+	} {
+		for _, command := range []string{"status", "plan"} {
+			_, reported, code := run(t, command, tc.tls, "--cluster-name=main", "--etcd-insecure", "--nodes="+tc.address)
+			says(t, name+" "+command, reported, code,
+				"^error: .*none of "+tc.address+" answers: "+tc.address+": "+tc.reason+"$", "^hint: "+tc.hint)
+			note := "note: waiting for the daemons at " + tc.address + ", for 1m0s at most (--timeout)\n"
+			if name == "silent" && strings.Count(reported, note) != 1 {
+				t.Errorf("%s %s: not one time %q in %s", name, command, note, reported)
+			}
+		}
 	}
 }
 

@@ -116,6 +116,16 @@ func Explain(holds []plan.Hold) []Explanation {
 	return list
 }
 
+// AtStore returns explanations whose command lines have the flag with the location of the store.
+func AtStore(list []Explanation, flag string) []Explanation {
+	at := make([]Explanation, len(list))
+	for i, e := range list {
+		e.Text, e.Means, e.Do = plan.AtStore(e.Text, flag), plan.AtStore(e.Means, flag), plan.AtStore(e.Do, flag)
+		at[i] = e
+	}
+	return at
+}
+
 // WriteExplanations writes them below each other.
 func WriteExplanations(w io.Writer, list []Explanation) error {
 	var b strings.Builder

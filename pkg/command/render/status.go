@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdlog"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -40,6 +41,20 @@ type Status struct {
 	Requests []cluster.Request `json:"requests,omitempty"`
 	// Nodes are the names of the nodes' records in the store now.
 	Nodes []cluster.NodeName `json:"nodes,omitempty"`
+}
+
+// AtStore returns the status with the flag that says where the store is in the command lines of holds.
+func (s Status) AtStore(flag string) Status {
+	if s.Report == nil {
+		return s
+	}
+	r := *s.Report
+	r.Holds = slices.Clone(r.Holds)
+	for i, h := range r.Holds {
+		r.Holds[i].Text = plan.AtStore(h.Text, flag)
+	}
+	s.Report = &r
+	return s
 }
 
 // Write writes the status as tables, with ages as of now.

@@ -29,7 +29,9 @@ const (
 type inputs struct {
 	cluster string
 	node    cluster.NodeName
-	now     time.Time
+	// store is the location of the daemon's store.
+	store string
+	now   time.Time
 	// report is of this daemon, own where it is its loop's.
 	report reading[seen]
 	// published is what a coordinator published last.
@@ -120,9 +122,10 @@ func (p *Page) doing(r reconcile.Report, in inputs) {
 	if r.Operation != "" && !r.Since.IsZero() {
 		p.OperationAge = in.now.Sub(r.Since).Seconds()
 	}
-	p.Holds = render.Explain(r.Holds)
+	flag := store.Flag(in.store)
+	p.Holds = render.AtStore(render.Explain(r.Holds), flag)
 	for _, f := range r.Observation.Failures {
-		p.Failures = append(p.Failures, f.Line+": "+f.Text)
+		p.Failures = append(p.Failures, f.Line+": "+plan.AtStore(f.Text, flag))
 	}
 	for _, q := range r.Observation.Store.Requests {
 		p.Requests = append(p.Requests, render.Request(q, in.now))

@@ -99,7 +99,7 @@ func planned(s seen) seen {
 func (s *server) page(ctx context.Context) Page {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	in := inputs{cluster: s.from.Cluster, node: s.from.Node}
+	in := inputs{cluster: s.from.Cluster, node: s.from.Node, store: s.from.Store}
 	in.report = s.report.get(ctx)
 	short, end := context.WithTimeout(ctx, storeTime)
 	defer end()

@@ -193,6 +193,23 @@ func TestPageIsStale(t *testing.T) {
 	}
 }
 
+// The lines that holds advise are about the daemon's store.
+func TestPageNamesTheStoreInLines(t *testing.T) {
+	r := reconcile.Report{At: start, Coordinator: "b", Term: 9, Observation: two(), Holds: []plan.Hold{
+		{Reason: plan.Paused, Text: "resume: etcd-manager-ctl " + plan.StoreFlag + " resume"},
+	}}
+	in := inputs{now: start, store: "s3://bucket/main", report: reading[seen]{Value: seen{report: r, own: true}, At: start}}
+	const line = "etcd-manager-ctl --backup-store=s3://bucket/main resume"
+	if h := build(in).Holds; len(h) != 1 || !strings.Contains(h[0].Text, line) || !strings.Contains(h[0].Do, line) {
+		t.Errorf("%+v", h)
+	}
+	// A secret is not shown.
+	in.store = "s3://me:secret@bucket/main"
+	if h := build(in).Holds; len(h) != 1 || !strings.Contains(h[0].Text, plan.StoreFlag) {
+		t.Errorf("%+v", h)
+	}
+}
+
 // Who asks at the same time shares one observation, and when nobody asks any more nothing
 // is kept.
 func TestOneObservationForAll(t *testing.T) {

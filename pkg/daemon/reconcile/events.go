@@ -11,7 +11,9 @@ import (
 // events writes the log: what is done, and what is different from the last
 // observation. A quiet cluster is quiet.
 type events struct {
-	log       *slog.Logger
+	log *slog.Logger
+	// flag says where the store is, in command lines.
+	flag      string
 	term      cluster.Term
 	doing     string
 	holds     []plan.Hold
@@ -54,7 +56,7 @@ func (e *events) noteHolds(holds []plan.Hold) {
 	holds = slices.DeleteFunc(slices.Clone(holds), func(h plan.Hold) bool { return h.Reason == plan.OperationFailed })
 	for _, h := range holds {
 		if !hasReason(e.holds, h.Reason) {
-			e.log.Info("held", "reason", h.Reason, "why", h.Text)
+			e.log.Info("held", "reason", h.Reason, "why", plan.AtStore(h.Text, e.flag))
 		}
 	}
 	for i, h := range e.holds {
@@ -84,4 +86,4 @@ func (e *events) noteGaps(gaps []cluster.Gap) {
 	e.gaps = gaps
 }
 
-func (e *events) forget() { *e = events{log: e.log} }
+func (e *events) forget() { *e = events{log: e.log, flag: e.flag} }

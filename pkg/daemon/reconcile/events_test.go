@@ -2,8 +2,10 @@ package reconcile
 
 import (
 	"flag"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +113,16 @@ func TestARuleThatHeldForTwoReasonsIsOverOnce(t *testing.T) {
 		w.pass(time.Minute)
 		golden(t, w, "two-reasons.log")
 	})
+}
+
+func TestTheLogNamesTheStoreInCommandLines(t *testing.T) {
+	var log strings.Builder
+	e := events{log: slog.New(slog.NewTextHandler(&log, nil)), flag: "--backup-store=/x"}
+	e.forget()
+	e.noteHolds([]plan.Hold{{Reason: plan.Paused, Text: "etcd-manager-ctl " + plan.StoreFlag + " resume"}})
+	if !strings.Contains(log.String(), "etcd-manager-ctl --backup-store=/x resume") {
+		t.Error(log.String())
+	}
 }
 
 func TestAHoldThatStaysIsWrittenOnce(t *testing.T) {

@@ -79,8 +79,10 @@ type Options struct {
 	Deadline func(obs cluster.Observation, op plan.Operation) time.Duration
 	// Wake ends a pause early, as does News.
 	Wake, News <-chan struct{}
-	Log        *slog.Logger
-	Now        func() time.Time
+	// StoreFlag is the flag with the location of the store, for the command lines in the log.
+	StoreFlag string
+	Log       *slog.Logger
+	Now       func() time.Time
 }
 
 // A Report says what the coordinator sees and does.
@@ -176,7 +178,7 @@ func New(o Options) *Loop {
 	if o.Deadline == nil {
 		o.Deadline = func(cluster.Observation, plan.Operation) time.Duration { return 0 }
 	}
-	return &Loop{o: o, events: events{log: o.Log}}
+	return &Loop{o: o, events: events{log: o.Log, flag: o.StoreFlag}}
 }
 
 // Run observes and acts until ctx ends, then gives the lease back.

@@ -172,7 +172,7 @@ func explained(err error) error {
 	case errors.Is(err, backup.ErrDamaged):
 		return cli.WithHint(err, "find a good backup: etcd-manager-ctl list-backups -o wide")
 	case errors.Is(err, store.ErrAbsent):
-		return cli.WithHint(err, "etcd-manager-ctl list-backups prints the names")
+		return cli.WithHint(err, "see the names: etcd-manager-ctl list-backups")
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func newDrill(o Options) *cobra.Command {
 func (d *drillCommand) run(cmd *cobra.Command, args []string) error {
 	if d.latest == (len(args) == 1) {
 		return &cli.UsageError{Text: "name one backup, or give --latest",
-			Next: "etcd-manager-ctl list-backups prints the names"}
+			Next: "see the names: etcd-manager-ctl list-backups"}
 	}
 	err := d.prepare()
 	if err != nil {

@@ -80,7 +80,7 @@ func (d *dump) check(args []string) error {
 	switch {
 	case named != 1:
 		return &cli.UsageError{Text: "name one backup or file, or give --latest",
-			Next: "etcd-manager-ctl list-backups prints the names"}
+			Next: "see the names: etcd-manager-ctl list-backups"}
 	case d.summary && (d.keysOnly || d.archive != "" || lines):
 		return cli.Usagef("--summary goes with -o table, json or yaml, and without --keys-only and --out")
 	case d.archive != "" && (d.keysOnly || !d.out.Text()):

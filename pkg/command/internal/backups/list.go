@@ -139,7 +139,8 @@ func (l *list) none(ctx context.Context, cmd *cobra.Command, s *store.Store, n i
 		return l.NoCluster()
 	}
 	if l.out.Text() || l.out.String() == string(Wide) {
-		fmt.Fprintln(cmd.ErrOrStderr(), "note: there is no backup yet; etcd-manager-ctl take-backup asks for one")
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Pasteable(cmd,
+			"note: there is no backup yet; to ask for one: etcd-manager-ctl take-backup"))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func parseSource(text string) (source, error) {
 		location, name, ok := store.SplitBackupURL(text)
 		if !ok {
 			return source{}, &cli.UsageError{
-				Text: text + " does not name a backup", Next: "STORE-URL/NAME; etcd-manager-ctl list-backups prints the names",
+				Text: text + " does not name a backup", Next: "write STORE-URL/NAME; see the names: etcd-manager-ctl list-backups",
 			}
 		}
 		return source{location: location, name: name}, nil
@@ -57,7 +57,7 @@ func parseSource(text string) (source, error) {
 		return source{name: text}, nil
 	case err != nil:
 		return source{}, cli.WithHint(err,
-			"name a backup (etcd-manager-ctl list-backups prints them), STORE-URL/NAME, or a file")
+			"name a backup, STORE-URL/NAME, or a file; see the names: etcd-manager-ctl list-backups")
 	case st.IsDir():
 		path, err := filepath.Abs(text)
 		return source{location: filepath.Dir(path), name: filepath.Base(path)}, err

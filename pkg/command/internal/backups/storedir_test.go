@@ -210,7 +210,7 @@ func TestNamesOfWhatIsNotThere(t *testing.T) {
 
 func TestListOfNames(t *testing.T) {
 	l := newStoreDir(t)
-	const none = "note: there is no backup yet; etcd-manager-ctl take-backup asks for one\n"
+	const none = "note: there is no backup yet; to ask for one: etcd-manager-ctl take-backup\n"
 	r := l.run("list-backups")
 	if r.code != 0 || r.out != "Backup Store: file://STORE\n" || r.errors != none {
 		t.Errorf("%+v", r)

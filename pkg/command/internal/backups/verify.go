@@ -92,7 +92,7 @@ func (v *verify) run(cmd *cobra.Command, args []string) error {
 	}
 	if given != 1 {
 		return &cli.UsageError{Text: "name backups, or give --latest or --all",
-			Next: "etcd-manager-ctl list-backups prints the names"}
+			Next: "see the names: etcd-manager-ctl list-backups"}
 	}
 	if err := v.prepare(); err != nil {
 		return err

@@ -85,7 +85,7 @@ func fingerprint(text string) (string, error) {
 	if f != "" && (len(f) != 64 || strings.Trim(f, "0123456789abcdef") != "") {
 		return "", &cli.UsageError{
 			Text: fmt.Sprintf("--expect-ca %q is not the SHA-256 of a certificate", text),
-			Next: "etcdadm certs rotate-ca status prints it",
+			Next: "see it: etcdadm certs rotate-ca status",
 		}
 	}
 	return f, nil

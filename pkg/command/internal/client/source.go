@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -39,7 +40,7 @@ func parseSource(text string) (source, error) {
 		if !ok {
 			return source{}, &cli.UsageError{
 				Text: text + " does not name a backup",
-				Next: "STORE-URL/BACKUP-NAME; etcd-manager-ctl list-backups prints the names",
+				Next: "write STORE-URL/BACKUP-NAME; see the names: etcd-manager-ctl list-backups",
 			}
 		}
 		return source{location: location, name: name}, nil
@@ -116,7 +117,7 @@ func (s source) observe(ctx context.Context, reported io.Writer, o backup.FetchO
 		k.Description, err = backup.Inspect(ctx, st, s.name, o)
 		if errors.Is(err, store.ErrAbsent) {
 			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name),
-				"etcd-manager-ctl --backup-store="+s.location+" list-backups")
+				"etcd-manager-ctl --backup-store="+shell.Quote(s.location)+" list-backups")
 		}
 		if err != nil {
 			return explained(err)
