@@ -101,7 +101,8 @@ type failure struct {
 
 func report(cmd *cobra.Command, err error, code Code, asJSON bool) {
 	w, hint := cmd.Root().ErrOrStderr(), Pasteable(cmd, hintOf(err))
-	f := failure{Kind: code.Kind, Message: plan.AtStore(message(err), StoreFlag(cmd, "")), Hint: Plain(hint), Code: code.Number}
+	text := plan.AtStore(message(err), StoreFlag(cmd, ""))
+	f := failure{Kind: code.Kind, Message: text, Hint: Plain(hint), Code: code.Number}
 	if held := (interface{ HoldReason() string })(nil); errors.As(err, &held) {
 		f.Reason = held.HoldReason()
 	}

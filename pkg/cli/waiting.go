@@ -14,7 +14,7 @@ const (
 	waitAgain = 2 * time.Second
 )
 
-// Waiting tells a person on w what a command waits for, once it has waited for [Silence], and then only
+// Waiting reports on w what a command waits for, once it has waited for [Silence], and then only
 // if that is another text than before. An empty text says nothing. What it returns ends that, and may be
 // called more than once.
 func Waiting(w io.Writer, what func() string) (stop func()) {

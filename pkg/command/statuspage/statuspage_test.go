@@ -198,7 +198,8 @@ func TestPageNamesTheStoreInLines(t *testing.T) {
 	r := reconcile.Report{At: start, Coordinator: "b", Term: 9, Observation: two(), Holds: []plan.Hold{
 		{Reason: plan.Paused, Text: "resume: etcd-manager-ctl " + plan.StoreFlag + " resume"},
 	}}
-	in := inputs{now: start, store: "s3://bucket/main", report: reading[seen]{Value: seen{report: r, own: true}, At: start}}
+	in := inputs{now: start, store: "s3://bucket/main"}
+	in.report = reading[seen]{Value: seen{report: r, own: true}, At: start}
 	const line = "etcd-manager-ctl --backup-store=s3://bucket/main resume"
 	if h := build(in).Holds; len(h) != 1 || !strings.Contains(h[0].Text, line) || !strings.Contains(h[0].Do, line) {
 		t.Errorf("%+v", h)

@@ -106,7 +106,7 @@ func (w *waited) text() string {
 	return "no answer yet from etcd at " + strings.Join(w.names, ", ")
 }
 
-// waiting tells a person what is waited for, and how long at most.
+// waiting reports what is waited for, and how long at most.
 func (a *Access) waiting(what func() string) (stop func()) {
 	return cli.Waiting(a.cmd.ErrOrStderr(), func() string {
 		text := what()
