@@ -10,8 +10,8 @@ import (
 // NoticeAfter is how long a person waits before a notice, and waitAgain how often is checked whether there is
 // something new to say.
 const (
-	NoticeAfter   = time.Second
-	waitAgain = 2 * time.Second
+	NoticeAfter = time.Second
+	waitAgain   = 2 * time.Second
 )
 
 // Waiting reports on w what a command waits for, once it has waited for [NoticeAfter], and then only

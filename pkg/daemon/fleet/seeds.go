@@ -28,7 +28,7 @@ func (e *NoAnswerError) Hint() string {
 			"or the port is that of another program"
 	case strings.Contains(e.Text, netreason.Foreign):
 		return "give the address and the port of etcd-manager: its --address and --grpc-port"
-	case strings.Contains(e.Text, netreason.Silent):
+	case strings.Contains(e.Text, netreason.NoAnswer):
 		return "the machine or its etcd-manager hangs: look at its log there, and restart it; its etcd may serve all the same"
 	}
 	return "look whether etcd-manager runs there, and listens at that address and port (--address, --grpc-port); " +

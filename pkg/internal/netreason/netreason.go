@@ -10,8 +10,8 @@ import (
 
 // The reasons that have no words of the system.
 const (
-	// Silent is a listener that says nothing.
-	Silent = "it accepts connections but does not answer"
+	// NoAnswer is a listener that says nothing.
+	NoAnswer = "it accepts connections but does not answer"
 	// Late is a call without an answer in its time.
 	Late = "it did not answer in time"
 	// Closed is a listener that hangs up.
@@ -39,25 +39,25 @@ var unresolved = regexp.MustCompile(`^dial tcp\d?: lookup (\S+?)(?: on \S+)?: (.
 var stages = []struct{ words, late string }{
 	{"transport: Error while dialing: ", ""},
 	{"transport: error while dialing: ", ""},
-	{"transport: authentication handshake failed: ", Silent},
-	{"error reading server preface: ", Silent},
-	{"transport: failed to write client preface: ", Silent},
-	{"transport: failed to write initial settings frame: ", Silent},
-	{"transport: failed to write window update: ", Silent},
+	{"transport: authentication handshake failed: ", NoAnswer},
+	{"error reading server preface: ", NoAnswer},
+	{"transport: failed to write client preface: ", NoAnswer},
+	{"transport: failed to write initial settings frame: ", NoAnswer},
+	{"transport: failed to write window update: ", NoAnswer},
 	{"error reading from server: ", Lost},
-	{"closing connection since the server is not reading: ", Silent},
+	{"closing connection since the server is not reading: ", NoAnswer},
 }
 
 // whole are texts that are a reason by themselves.
 var whole = map[string]string{
 	"transport is closing":                                                    Lost,
-	"keepalive ping failed to receive ACK within timeout":                     Silent,
+	"keepalive ping failed to receive ACK within timeout":                     NoAnswer,
 	"the connection is draining":                                              Stopping,
 	"no active streams left to process while draining":                        Stopping,
 	"the stream is rejected because server is draining the connection":        Stopping,
 	"received goaway and there are no active streams":                         Stopping,
 	"context deadline exceeded":                                               Late,
-	"context deadline exceeded while waiting for connections to become ready": Silent,
+	"context deadline exceeded while waiting for connections to become ready": NoAnswer,
 }
 
 // Plain returns the reason in text, an error of a call or of a connection, in plain words. A reason of

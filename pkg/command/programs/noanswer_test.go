@@ -83,11 +83,11 @@ func TestAClusterWhoseDaemonsAreGoneIsUnknown(t *testing.T) {
 
 // What listens and is no daemon that answers is said in plain words, with what to do.
 func TestWhatIsNoDaemonIsNamedInPlainWords(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	defer mute.Close()
 	closing, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestWhatIsNoDaemonIsNamedInPlainWords(t *testing.T) {
 	defer web.Close()
 	pki, _ := authority(t)
 	for name, tc := range map[string]struct{ address, tls, reason, hint string }{
-		"silent":  {silent.Addr().String(), "--insecure", netreason.Silent, "the machine or its etcd-manager hangs"},
+		"mute":  {mute.Addr().String(), "--insecure", netreason.NoAnswer, "the machine or its etcd-manager hangs"},
 		"closing": {closing.Addr().String(), "--insecure", netreason.Closed, "the daemon may expect TLS"},
 		"another": {web.Listener.Addr().String(), "--insecure", netreason.Foreign, "give the address and the port"},
 		"plaintext": {
@@ -114,7 +114,7 @@ func TestWhatIsNoDaemonIsNamedInPlainWords(t *testing.T) {
 			says(t, name+" "+command, reported, code,
 				"^error: .*none of "+tc.address+" answers: "+tc.address+": "+tc.reason+"$", "^hint: "+tc.hint)
 			note := "note: waiting for the daemons at " + tc.address + ", for 1m0s at most (--timeout)\n"
-			if name == "silent" && strings.Count(reported, note) != 1 {
+			if name == "mute" && strings.Count(reported, note) != 1 {
 				t.Errorf("%s %s: not one time %q in %s", name, command, note, reported)
 			}
 		}
