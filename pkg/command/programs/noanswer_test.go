@@ -102,7 +102,7 @@ func TestWhatIsNoDaemonIsNamedInPlainWords(t *testing.T) {
 	defer web.Close()
 	pki, _ := authority(t)
 	for name, tc := range map[string]struct{ address, tls, reason, hint string }{
-		"mute":  {mute.Addr().String(), "--insecure", netreason.NoAnswer, "the machine or its etcd-manager hangs"},
+		"mute":    {mute.Addr().String(), "--insecure", netreason.NoAnswer, "the machine or its etcd-manager hangs"},
 		"closing": {closing.Addr().String(), "--insecure", netreason.Closed, "the daemon may expect TLS"},
 		"another": {web.Listener.Addr().String(), "--insecure", netreason.Foreign, "give the address and the port"},
 		"plaintext": {
