@@ -16,11 +16,23 @@ import (
 // fakeSystemctl does what systemctl does for the one unit of etcd, as far as
 // etcdadm asks: it runs what is in the unit's file, with what is in its
 // environment file, and does not start it again when it ends. While there is a
-// file "crashing", the unit waits to be started again.
+// file "crashing", the unit waits to be started again. Timers are enabled, and nothing else.
 const fakeSystemctl = `#!/bin/sh
 here=@DIR@ unit=@UNIT@
 [ "$1" = --no-ask-password ] && shift
 [ "$1" = show ] || echo "$*" >>$here/calls
+case $* in
+*.timer)
+	case $1 in
+	enable) touch $here/timer ;;
+	disable) rm -f $here/timer ;;
+	show)
+		state=disabled active=inactive
+		[ -f $here/timer ] && state=enabled active=active
+		printf '%s\n' LoadState=loaded ActiveState=$active UnitFileState=$state ;;
+	esac
+	exit ;;
+esac
 lives() { pid=$(cat $here/pid 2>/dev/null) && kill -0 $pid 2>/dev/null && ! grep -q '^State:.Z' /proc/$pid/status; }
 case $1 in
 start)

@@ -2,7 +2,10 @@
 
 package systemd
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // serials prints the serial numbers of the certificates that etcd serves to
 // clients and to peers, which are not those on the disk if it did not read them
@@ -53,4 +56,41 @@ func TestRenewalWithoutRestart(t *testing.T) {
 	if len(members(t, m1)) != len(leader) {
 		t.Errorf("the members changed")
 	}
+}
+
+// Whoever makes a cluster by hand has to schedule nothing: a timer runs from init and join on,
+// after a reboot too, what it starts renews a certificate that ends soon, and a reset takes it away.
+func TestATimerRenewsByDefault(t *testing.T) {
+	t.Parallel()
+	machines := Start(t, 2)
+	m1, m2 := machines[0], machines[1]
+	say(t, "init and join")
+	r := m1.Do("etcdadm init --cert-lifetime=2400h --version " + newer)
+	if strings.Contains(r, "no timer") {
+		t.Errorf("init says\n%s", r)
+	}
+	m1.Give(m2, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
+	m2.Do("etcdadm join " + url(m1) + " --version " + newer)
+	const on = "systemctl is-enabled -q etcdadm-certs-renew.timer; systemctl is-active -q etcdadm-certs-renew.timer"
+	for _, m := range machines {
+		m.Do("systemd-analyze verify etcdadm-certs-renew.timer; " + on)
+	}
+	contains(t, "init again", m1.Do("etcdadm init --cert-lifetime=2400h --version "+newer), "Nothing to do")
+
+	say(t, "the certificates of m1 end in 20 days, those of m2 do not")
+	m1.Do("etcdadm certs renew all --cert-lifetime=480h; ! etcdadm certs check-expiration --within=21d")
+	was := m2.Do("sha256sum /etc/etcd/pki/*.crt")
+	for _, m := range machines {
+		m.Do("systemctl start etcdadm-certs-renew.service")
+	}
+	m1.Do("etcdadm certs check-expiration --within=30d")
+	if now := m2.Do("sha256sum /etc/etcd/pki/*.crt"); now != was {
+		t.Errorf("m2 has other certificates\n%s\nthan before\n%s", now, was)
+	}
+
+	say(t, "reboot, reset")
+	m1.Reboot()
+	m1.Await(soon, on)
+	m2.Do("etcdadm reset")
+	m2.Do(gone)
 }

@@ -10,6 +10,10 @@ import (
 // gone is what a machine must look like after a reset.
 const gone = `
 test ! -e /etc/systemd/system/etcd.service
+test ! -e /etc/systemd/system/etcdadm-certs-renew.service
+test ! -e /etc/systemd/system/etcdadm-certs-renew.timer
+test ! -e /etc/systemd/system/timers.target.wants/etcdadm-certs-renew.timer
+test "$(systemctl show -P ActiveState etcdadm-certs-renew.timer)" = inactive
 test ! -e /etc/etcd/etcd.env
 test ! -e /etc/etcd/etcdctl.env
 test ! -e /var/lib/etcd/member

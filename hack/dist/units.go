@@ -57,10 +57,13 @@ func units(names []string, dir, flags string) (list []unit, err error) {
 		list = append(list, unit{"etcd-backup.service", packaged(text, flags, "etcd-backup")})
 	}
 	if slices.Contains(names, "etcdadm") {
-		for _, name := range []string{"etcdadm-certs-renew.service", "etcdadm-certs-renew.timer"} {
-			text := strings.NewReplacer("/usr/bin/", dir+"/", "/etc/default/", flags+"/").Replace(string(embeddedFile(name)))
-			list = append(list, unit{name, text})
+		text, err := initfiles.RenewService(initfiles.RenewOptions{
+			Program: dir + "/etcdadm", Flags: []string{flags + "/etcdadm"}, Args: []string{"--within=60d"},
+		})
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, unit{initfiles.RenewServiceName, text}, unit{initfiles.RenewTimerName, initfiles.RenewTimer()})
 	}
 	return list, nil
 }

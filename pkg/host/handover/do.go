@@ -12,6 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
@@ -125,6 +126,9 @@ func (r *runner) stopped(ctx context.Context) error {
 }
 
 func (r *runner) removeStarters(ctx context.Context, paths []string) error {
+	if err := operate.StopTimer(ctx, r.m.Config(), paths); err != nil {
+		return err
+	}
 	for _, path := range paths {
 		if err := removeFile(path); err != nil {
 			return err

@@ -78,6 +78,16 @@ type System interface {
 	Reload(ctx context.Context) error
 }
 
+// Timers are the timers of an init system that has some: systemd.
+type Timers interface {
+	// TimerOn reports whether a timer is enabled and waits.
+	TimerOn(ctx context.Context, timer string) (bool, error)
+	// StartTimer enables and starts a timer, and StopTimer is the opposite, also of one
+	// that the init system does not know.
+	StartTimer(ctx context.Context, timer string) error
+	StopTimer(ctx context.Context, timer string) error
+}
+
 // Options say which init system there is, and where its things are.
 type Options struct {
 	Kind machine.InitSystem

@@ -226,6 +226,29 @@ func (s *systemd) halt(ctx context.Context) error {
 	return fmt.Errorf("stop etcd: %s is %s (%s): %w", s.unit, u["ActiveState"], u["SubState"], ctx.Err())
 }
 
+// TimerOn implements [Timers].
+func (s *systemd) TimerOn(ctx context.Context, timer string) (bool, error) {
+	u, err := s.showOf(ctx, timer)
+	return err == nil && u.enabled() && u["ActiveState"] == "active", err
+}
+
+// StartTimer implements [Timers].
+func (s *systemd) StartTimer(ctx context.Context, timer string) error {
+	if err := s.Reload(ctx); err != nil {
+		return err
+	}
+	return s.call(ctx, "enable", "--now", timer)
+}
+
+// StopTimer implements [Timers].
+func (s *systemd) StopTimer(ctx context.Context, timer string) error {
+	u, err := s.showOf(ctx, timer)
+	if err != nil || u["LoadState"] == "not-found" {
+		return err
+	}
+	return s.call(ctx, "disable", "--now", timer)
+}
+
 // Restart does not use systemd's own, which would have to wait either for etcd
 // to be ready or not even for the old process to be gone.
 func (s *systemd) Restart(ctx context.Context) error {
@@ -269,10 +292,12 @@ func (u unit) started() time.Duration {
 const properties = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,NeedDaemonReload," +
 	"Job,MainPID,NRestarts,Result,ExecMainStatus,ExecMainStartTimestampMonotonic"
 
-func (s *systemd) show(ctx context.Context) (unit, error) {
+func (s *systemd) show(ctx context.Context) (unit, error) { return s.showOf(ctx, s.unit) }
+
+func (s *systemd) showOf(ctx context.Context, name string) (unit, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	out, err := s.output(ctx, s.systemctl, "show", "--property="+properties, s.unit)
+	out, err := s.output(ctx, s.systemctl, "show", "--property="+properties, name)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +308,7 @@ func (s *systemd) show(ctx context.Context) (unit, error) {
 		}
 	}
 	if u["ActiveState"] == "" {
-		return nil, fmt.Errorf("systemctl show %s: no state in %q", s.unit, out)
+		return nil, fmt.Errorf("systemctl show %s: no state in %q", name, out)
 	}
 	return u, nil
 }

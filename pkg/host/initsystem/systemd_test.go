@@ -414,3 +414,32 @@ func TestSystemdReloadAfterRemoval(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// Timers are enabled and started by their name, and one that systemd does not know needs no
+// stop.
+func TestTimers(t *testing.T) {
+	s, state := machineWith(t, fake{Active: "inactive", Sub: "dead", File: filepath.Join(t.TempDir(), "etcd.service")})
+	timers, ok := s.(initsystem.Timers)
+	if !ok {
+		t.Fatal("systemd has no timers")
+	}
+	const name = "etcdadm-certs-renew.timer"
+	if err := timers.StopTimer(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	if err := timers.StartTimer(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	state(func(f *fake) { f.Unit, f.Active = "x", "active" })
+	on, err := timers.TimerOn(t.Context(), name)
+	if err != nil || !on {
+		t.Errorf("it is on: %v, %v", on, err)
+	}
+	if err := timers.StopTimer(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	calls := state(func(*fake) {}).Calls
+	if want := []string{"daemon-reload", "enable --now " + name, "disable --now " + name}; !slices.Equal(calls, want) {
+		t.Errorf("systemctl was called with %q", calls)
+	}
+}

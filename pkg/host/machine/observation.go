@@ -27,6 +27,7 @@ type Observation struct {
 	// from, empty if there is none.
 	Written map[string]string `json:"written,omitempty"`
 	Service ServiceStatus     `json:"service"`
+	Renewal Renewal           `json:"-"`
 	// Snapshot is the file to begin with, with its size and time, empty where it is
 	// not there.
 	Snapshot string `json:"snapshot,omitempty"`

@@ -40,6 +40,8 @@ func (p Paths) ControlScript() string { return filepath.Join(p.Install, initfile
 // Unit is the unit of systemd.
 func (p Paths) Unit() string { return filepath.Join(p.Units, initfiles.UnitName) }
 
+func (p Paths) inUnits(name string) string { return filepath.Join(p.Units, name) }
+
 // Manifest is the static pod.
 func (p Paths) Manifest() string { return filepath.Join(p.Manifests, initfiles.ManifestName) }
 
@@ -87,13 +89,14 @@ func WrittenPaths(cfg Config) []string {
 	return append([]string{cfg.Paths.ControlEnv(), cfg.Paths.ControlScript()}, starterPaths(cfg)...)
 }
 
-// starterPaths returns those of them from which etcd is started.
+// starterPaths returns those of them from which etcd is started, and its certificates renewed.
 func starterPaths(cfg Config) []string {
 	switch p := cfg.Paths; cfg.Service.InitSystem {
 	case Kubelet:
 		return []string{p.Manifest()}
 	case Systemd:
-		return []string{p.EnvFile(), p.Unit()}
+		service, timer := p.RenewPaths()
+		return []string{p.EnvFile(), p.Unit(), service, timer}
 	default:
 		return []string{p.EnvFile()}
 	}

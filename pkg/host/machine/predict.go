@@ -39,9 +39,10 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 		obs.Data = Data{State: cluster.DiskEmpty}
 	case *WriteFiles:
 		obs.Files = with(obs.Files, op)
+		obs = predictRenewal(cfg, obs, op.Files, nil)
 		return predictWritten(cfg, obs, op.Files)
 	case *RemoveFiles:
-		obs = without(obs, op.Paths)
+		obs = predictRenewal(cfg, without(obs, op.Paths), nil, op.Paths)
 		if slices.Contains(op.Paths, cfg.Paths.EnvFile()) || slices.Contains(op.Paths, cfg.Paths.Manifest()) {
 			obs.Written = nil
 		}

@@ -208,10 +208,16 @@ func (m *Machine) writeFiles(ctx context.Context, files []initfiles.File) error 
 		reload = reload || strings.HasSuffix(f.Path, ".service")
 		crashpoint.Hit("write-files.between")
 	}
-	return m.reload(ctx, reload)
+	if err := m.reload(ctx, reload); err != nil {
+		return err
+	}
+	return m.startTimer(ctx, files)
 }
 
 func (m *Machine) removeFiles(ctx context.Context, paths []string) error {
+	if err := StopTimer(ctx, m.cfg, paths); err != nil {
+		return err
+	}
 	reload := false
 	for _, path := range paths {
 		if err := ignoreMissing(os.Remove(path)); err != nil {

@@ -64,6 +64,7 @@ func (m *Machine) Observe(ctx context.Context, goal machine.Goal) (machine.Obser
 			}
 		})
 		wg.Go(func() { obs.Local = m.local(ctx) })
+		wg.Go(func() { obs.Renewal = m.renewal(ctx) })
 		alone := goal.SkipRemoveMember || goal.Action == machine.Reset && obs.Record.Action == machine.Reset
 		if (!one || phase.Network || m.versionOpen && goal.Phase == "install") && !alone {
 			wg.Go(func() { obs.Remote = m.others(ctx, goal, endpoints) })

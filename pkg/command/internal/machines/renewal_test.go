@@ -10,40 +10,38 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// Who made a member reads how its certificates are renewed, until something does.
+// Who made a member reads how its certificates are renewed, unless something does.
 func TestWhoRenewsIsReported(t *testing.T) {
-	before := systemdDirs
-	defer func() { systemdDirs = before }()
-	systemdDirs = []string{t.TempDir()}
 	cfg := machine.Defaults()
-	cfg.Paths.Units = t.TempDir()
+	cfg.Paths.Units, cfg.Paths.Certificates = t.TempDir(), t.TempDir()
 	wants := func(want string) {
 		t.Helper()
+		want = strings.ReplaceAll(want, "@PKI@", cfg.Paths.Certificates)
 		if got := renewalWords(cfg); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
-	write := func(dir string) {
+	write := func(path string) {
 		t.Helper()
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, renewTimer), nil, 0o644); err != nil {
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	wants("end after 365d, and no timer renews them yet. Their authority's key is not here")
+	write(cfg.Paths.Certificate("ca.key"))
 	wants("end after 365d, and no timer renews them yet. Run each day, by a timer or cron:\n\n\t" +
-		"etcdadm certs renew all --within=60d\n")
+		"etcdadm certs renew all --within=60d --certs-dir=@PKI@\n")
 	cfg.Certificates.Lifetime = machine.Duration(12 * time.Hour)
-	wants("end after 12h, and no timer renews them yet. Run each day, by a timer or cron:\n\n\t" +
-		"etcdadm certs renew all --within=4h\n")
-	cfg.Certificates.Lifetime = machine.Defaults().Certificates.Lifetime
-	cfg.Paths.Certificates = "/srv/pki"
-	wants("--within=60d --certs-dir=/srv/pki\n")
-	write(systemdDirs[0])
-	wants("\n\n\tsystemctl enable --now etcdadm-certs-renew.timer\n")
-	write(filepath.Join(cfg.Paths.Units, "timers.target.wants"))
+	wants("certs renew all --within=4h0m0s --certs-dir=@PKI@ --cert-lifetime=12h0m0s\n")
+	_, timer := cfg.Paths.RenewPaths()
+	write(timer)
 	wants("")
-	cfg.Paths.Units, cfg.Service.InitSystem = t.TempDir(), machine.Kubelet
+	cfg.Service.InitSystem = machine.Kubelet
+	wants("Run each day, by a timer or cron")
+	cfg.Service.InitSystem, cfg.Paths.Units = machine.Systemd, t.TempDir()
+	write(filepath.Join(cfg.Paths.Units, "timers.target.wants", "etcdadm-certs-renew.timer"))
 	wants("")
 }
