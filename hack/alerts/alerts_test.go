@@ -100,6 +100,10 @@ var scenes = []struct {
 		`etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="a"} 1209600x576`,
 		`etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="a"} 2937600x576
 		 etcdadm_certificate_expiry_timestamp_seconds{cluster="main",instance="b"} 0x576`},
+	{"EtcdadmRenewalFails",
+		`node_systemd_unit_state{cluster="main",instance="a",name="etcdadm-certs-renew.service",state="failed"} 1x576`,
+		`node_systemd_unit_state{cluster="main",instance="a",name="etcdadm-certs-renew.service",state="failed"} 0x576
+		 node_systemd_unit_state{cluster="main",instance="a",name="etcd.service",state="failed"} 1x576`},
 	{"EtcdadmSpaceLow",
 		`etcdadm_node_free_bytes{cluster="main",node="a"} 100x576
 		 etcdadm_member_db_size_bytes{cluster="main",member="a"} 60x576
