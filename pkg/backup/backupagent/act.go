@@ -34,7 +34,6 @@ func (a *Agent) act(ctx context.Context, s Candidate, key string) (cluster.Backu
 	if a.before = a.newest; b.At.After(a.newest.At) {
 		a.newest, a.state.Newest = b, b.At
 	}
-	a.owners[b.Name] = a.c.ClusterName
 	a.metrics.took(b)
 	a.satisfy()
 	return b, a.after(ctx, b)

@@ -113,9 +113,7 @@ type Agent struct {
 	bad            map[string]bool
 	// listErr is why the store could not be listed the last time.
 	listErr error
-	// owners are the clusters of the last backups that were checked, foreign is
-	// the one that the store should not have, for Health.
-	owners  map[string]string
+	// foreign is the cluster whose backups the store should not have, for Health.
 	foreign atomic.Pointer[string]
 	// observations is how often in a row no member answered.
 	observations int
@@ -135,7 +133,7 @@ func New(c Config) *Agent {
 	c = c.withDefaults()
 	fetch := backup.FetchOptions{Trusted: c.Trusted, Cluster: c.ClusterName}
 	a := &Agent{c: c, log: c.Log, vetter: &backup.Vetter{Store: c.Store, Fetch: fetch}, began: c.Clock(),
-		bad: map[string]bool{}, owners: map[string]string{}, claims: claims{
+		bad: map[string]bool{}, claims: claims{
 			store: c.Store, id: c.Name, lease: c.Lease, clock: c.Clock,
 		}}
 	a.metrics = newMetrics(c.Clock, c.Store.Requests, a.lastBackup, func() bool { return a.Health(c.Clock()) == nil })
@@ -238,60 +236,26 @@ func (a *Agent) list(ctx context.Context) {
 		return
 	}
 	a.listErr, a.state.Listed = nil, true
-	a.newest = a.newestOwn(ctx, backups)
+	a.newest = a.newestOwn(backups)
 	a.state.Newest = a.newest.At
 	a.metrics.listed(backups, a.newest)
 	a.satisfy()
 }
 
-// maxForeign bounds the search for this cluster's newest backup among those of
-// others.
-const maxForeign = 20
-
 // newestOwn returns the newest backup of the agent's cluster. A store is for one
 // cluster; where another's backups lie in it, they must neither count nor be
 // deleted.
-func (a *Agent) newestOwn(ctx context.Context, backups []cluster.Backup) cluster.Backup {
-	candidates, foreign := slices.Clone(backups), ""
-	for i, b := range candidates {
-		candidates[i].Damaged = b.Damaged || a.bad[b.Name]
+func (a *Agent) newestOwn(backups []cluster.Backup) cluster.Backup {
+	all := slices.Clone(backups)
+	for i, b := range all {
+		all[i].Damaged = b.Damaged || a.bad[b.Name]
 	}
-	defer func() {
-		if last := a.foreign.Swap(&foreign); foreign != "" && (last == nil || *last != foreign) {
-			a.log.Error("the store has backups of another cluster: each cluster needs a store of its own; nothing is deleted", "cluster",
-				foreign)
-		}
-	}()
-	for range maxForeign {
-		newest := newestGood(candidates, a.state.Now)
-		if newest.Name == "" {
-			return newest
-		}
-		owner := a.owner(ctx, newest.Name)
-		if owner == "" || owner == a.c.ClusterName {
-			return newest
-		}
-		foreign = owner
-		candidates = slices.DeleteFunc(candidates, func(b cluster.Backup) bool { return b.Name == newest.Name })
+	foreign := newestGood(all, a.state.Now).Foreign
+	if last := a.foreign.Swap(&foreign); foreign != "" && (last == nil || *last != foreign) {
+		a.log.Error("the store has backups of another cluster: each cluster needs a store of its own; nothing is deleted", "cluster",
+			foreign)
 	}
-	return cluster.Backup{}
-}
-
-// owner returns the name of the cluster that a backup is of, "" if it does not
-// say.
-func (a *Agent) owner(ctx context.Context, name string) string {
-	if owner, known := a.owners[name]; known {
-		return owner
-	}
-	d, err := backup.Describe(ctx, a.c.Store, name)
-	if err != nil {
-		return ""
-	}
-	if len(a.owners) > maxForeign {
-		clear(a.owners)
-	}
-	a.owners[name] = d.Cluster
-	return d.Cluster
+	return newestGood(cluster.Store{Backups: all}.Own(), a.state.Now)
 }
 
 // satisfy updates Health and the metrics from when on a backup is missing.

@@ -31,8 +31,7 @@ type Store interface {
 	DeleteBackup(ctx context.Context, name string) error
 }
 
-// A Vetted is a Store of which only those backups count that are what they say, and not of
-// another cluster.
+// A Vetted is a Store of which only those backups count that are what they say.
 // The others are neither counted nor deleted.
 type Vetted struct {
 	Store
@@ -47,7 +46,7 @@ func (v Vetted) Backups(ctx context.Context) ([]cluster.Backup, error) {
 		return nil, err
 	}
 	good, _, err := v.Vet(ctx, all)
-	return cluster.Store{Backups: good}.Own(), err
+	return good, err
 }
 
 // A Plan says what stays and what goes.
@@ -58,7 +57,8 @@ type Plan struct {
 	Leftovers []string
 }
 
-// Observe returns what a policy says of a store at a time. It deletes nothing.
+// Observe returns what a policy says of a store at a time. It deletes nothing. Backups of
+// another cluster are kept, and not counted.
 func Observe(ctx context.Context, s Store, p retention.Policy, now time.Time) (Plan, error) {
 	backups, err := s.Backups(ctx)
 	if err != nil {
@@ -68,7 +68,12 @@ func Observe(ctx context.Context, s Store, p retention.Policy, now time.Time) (P
 	if err != nil {
 		return Plan{}, fmt.Errorf("list the leftovers of interrupted backups: %w", err)
 	}
-	verdicts := retention.Keep(p, now, backups)
+	verdicts := retention.Keep(p, now, cluster.Store{Backups: backups}.Own())
+	for _, b := range backups {
+		if b.Foreign != "" {
+			verdicts = append(verdicts, retention.Verdict{Backup: b, Keep: true, Reason: "of the cluster " + b.Foreign})
+		}
+	}
 	slices.SortFunc(verdicts, func(a, b retention.Verdict) int {
 		if c := a.Backup.At.Compare(b.Backup.At); c != 0 {
 			return c

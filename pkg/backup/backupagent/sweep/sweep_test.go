@@ -107,6 +107,27 @@ func hours(n int) []time.Duration {
 	return ages
 }
 
+// A backup of another cluster is neither deleted nor counted.
+func TestABackupOfAnotherClusterStays(t *testing.T) {
+	s := Vetted{
+		Store: directory(t, time.Hour, 2*time.Hour, 3*time.Hour),
+		Vet: func(_ context.Context, listed []cluster.Backup) ([]cluster.Backup, []cluster.Uncounted, error) {
+			listed[0].Foreign = "events"
+			return listed, nil, nil
+		},
+	}
+	p, err := Observe(t.Context(), s, retention.Policy{MaxCount: 1}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Deletions(), []string{retention.Name(now.Add(-3*time.Hour), 1)}; !slices.Equal(got, want) {
+		t.Errorf("deletes %v, want %v", got, want)
+	}
+	if last := p.Verdicts[2]; !last.Keep || last.Reason != "of the cluster events" {
+		t.Errorf("%+v", last)
+	}
+}
+
 func TestADeniedDeletionDoesNotHinderTheOthers(t *testing.T) {
 	s := &picky{Store: directory(t, hours(20)...)}
 	denied := retention.Name(now.Add(-19*time.Hour), 1)
