@@ -117,7 +117,7 @@ func (b grafanaFile) queries() map[string]string {
 }
 
 var (
-	metricName = regexp.MustCompile(`\b(etcdadm|etcd)_[a-z_]+\w*`)
+	metricName = regexp.MustCompile(`\b(etcdadm|etcd|node)_[a-z_]+\w*`)
 	withLabels = regexp.MustCompile(`(etcdadm_\w+)\{([^}]*)\}`)
 	grouped    = regexp.MustCompile(`by \(([^)]*)\)`)
 )

@@ -93,7 +93,7 @@ func (s *save) run(ctx context.Context, target string) error {
 		return s.access.Explain(ctx, err)
 	}
 	if fault := r.Fault(); fault != "" {
-		s.access.Warn("the snapshot has the data of %s, of which this is known: %s", endpoints[0], fault)
+		s.access.Warn("%s %s; the snapshot has its data", endpoints[0], strings.TrimPrefix(fault, "it "))
 	}
 	if isStore(target) {
 		return s.toStore(ctx, c, r, target, options)

@@ -27,6 +27,7 @@ func TestALeaseThatIsGivenBackDuringARenewal(t *testing.T) {
 		n := newNet(t, abc, nil)
 		s := n.session(t, "a")
 		must(t, s.Campaign(t.Context()))
+		s.Wait()
 		s.o.Voters = longWay{n}
 		renewed := make(chan error)
 		go func() { renewed <- s.Renew(t.Context()) }()
@@ -61,6 +62,7 @@ func TestAnswersThatAreReadWhenTheLeaseIsOver(t *testing.T) {
 	s.Learn(cluster.LeaseVoters{Token: "tok", Names: abc}, 0)
 	t.Cleanup(s.Wait)
 	must(t, s.Campaign(t.Context()))
+	s.Wait()
 	s.o.Voters = jump{n, pause, lease.DefaultTTL}
 	_, _, err := s.Confirm(t.Context())
 	wantErr(t, err, "it was over when the lease voters answered")

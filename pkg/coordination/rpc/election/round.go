@@ -110,14 +110,20 @@ func (s *Session) ask(ctx context.Context, req lease.Request, nodes []cluster.No
 	within time.Duration) <-chan response {
 	answers := make(chan response, len(nodes))
 	for _, node := range nodes {
-		if !s.begin(node) {
+		earlier, ended, ok := s.begin(node)
+		if !ok {
 			answers <- response{node: node, err: fmt.Errorf("%d earlier requests are not answered yet", maxUnanswered)}
 			continue
 		}
 		s.calls.Go(func() {
 			defer s.end(node)
+			defer close(ended)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 			defer cancel()
+			if req.Release {
+				// One that overtakes the request for the grant gives nothing back.
+				waitFor(earlier, within/2)
+			}
 			reply, err := s.o.Voters.Lease(ctx, node, req)
 			if err == nil {
 				s.Learn(reply.LeaseVoters, reply.Term) // also what comes when the round is over
@@ -133,14 +139,31 @@ func (s *Session) giveBack(ctx context.Context, req lease.Request, nodes []clust
 	return s.ask(ctx, req, nodes, lease.CallTimeout)
 }
 
-func (s *Session) begin(node cluster.NodeName) bool {
+// begin counts a call to a node, unless there are too many. Earlier is closed when the call before
+// it has ended, nil if none is under way; ended is to be closed when this one has.
+func (s *Session) begin(node cluster.NodeName) (earlier, ended chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unanswered[node] >= maxUnanswered {
-		return false
+		return nil, nil, false
 	}
 	s.unanswered[node]++
-	return true
+	earlier, ended = s.last[node], make(chan struct{})
+	s.last[node] = ended
+	return earlier, ended, true
+}
+
+// waitFor waits until a channel is closed, for no longer than d. It does not wait for nil.
+func waitFor(closed <-chan struct{}, d time.Duration) {
+	if closed == nil {
+		return
+	}
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	select {
+	case <-closed:
+	case <-timeout.C:
+	}
 }
 
 func (s *Session) end(node cluster.NodeName) {
@@ -148,5 +171,6 @@ func (s *Session) end(node cluster.NodeName) {
 	defer s.mu.Unlock()
 	if s.unanswered[node]--; s.unanswered[node] == 0 {
 		delete(s.unanswered, node)
+		delete(s.last, node)
 	}
 }

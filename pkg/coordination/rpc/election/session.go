@@ -46,7 +46,9 @@ type Session struct {
 	mu         sync.Mutex
 	c          lease.Candidate
 	unanswered map[cluster.NodeName]int
-	calls      sync.WaitGroup
+	// last is closed when the last call to a lease voter has ended.
+	last  map[cluster.NodeName]chan struct{}
+	calls sync.WaitGroup
 }
 
 // New returns a session that holds nothing and knows no lease voters.
@@ -60,7 +62,7 @@ func New(o Options) *Session {
 	return &Session{
 		o: o, semaphore: make(chan struct{}, 1),
 		c:          lease.Candidate{Cluster: o.Cluster, Name: o.Self, Boot: o.Boot, TTL: o.TTL},
-		unanswered: map[cluster.NodeName]int{},
+		unanswered: map[cluster.NodeName]int{}, last: map[cluster.NodeName]chan struct{}{},
 	}
 }
 
