@@ -10,7 +10,7 @@ type Neighbours struct {
 	// Unreachable are the machines that discovery reports and where no daemon answers: each
 	// by its address, or by all of them with "or" between. Daemons of other releases know
 	// them by the older name in JSON.
-	Unreachable []string `json:"unreachable,omitempty"`
+	Unreachable []string `json:"silent,omitempty"`
 	// Listened says that the node has listened for as long as one of them may take to find
 	// it and to call it, and has asked at all addresses.
 	Listened bool `json:"listened,omitempty"`

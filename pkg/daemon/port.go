@@ -52,14 +52,15 @@ func (d *Daemon) openPort(ctx context.Context) error {
 // marks are those of the incarnations that this node has a part in, see [rpc.Mark].
 func (d *Daemon) marks() (list []string) {
 	st := d.state.State()
+	if st.Assigned == nil {
+		return nil // what it prepares may be in no record yet
+	}
 	add := func(token cluster.Token) {
 		if token != "" {
 			list = append(list, rpc.Mark(d.c.ClusterName, token))
 		}
 	}
-	if st.Assigned != nil {
-		add(st.Assigned.Token)
-	}
+	add(st.Assigned.Token)
 	if st.Prepared != nil {
 		add(st.Prepared.Token)
 	}

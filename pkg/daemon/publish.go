@@ -293,13 +293,17 @@ const reported = 10
 func worthReporting(s cluster.Store) []cluster.Backup {
 	verified, drilled := s.Inspected()
 	var list []cluster.Backup
-	damaged := 0
-	for i, b := range s.Backups {
+	damaged, own, foreign := 0, 0, 0
+	for _, b := range s.Backups {
 		last := !b.Verified.IsZero() && b.Verified.Equal(verified) || !b.Drilled.IsZero() && b.Drilled.Equal(drilled)
 		if b.Damaged {
 			damaged++
 		}
-		if i < reported || last || b.Damaged && damaged <= reported {
+		count := &own
+		if b.Foreign != "" {
+			count = &foreign
+		}
+		if *count++; *count <= reported || last || b.Damaged && damaged <= reported {
 			list = append(list, b)
 		}
 	}

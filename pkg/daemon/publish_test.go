@@ -547,3 +547,16 @@ func TestHowOftenTheStoreIsRead(t *testing.T) {
 		}
 	}
 }
+
+// However often another cluster backs up into the store, this one's own backups are published.
+func TestOwnBackupsArePublishedBesideOthers(t *testing.T) {
+	var s cluster.Store
+	for i := range 3 * reported {
+		s.Backups = append(s.Backups, cluster.Backup{Name: fmt.Sprint(i), Foreign: "events"})
+	}
+	s.Backups = append(s.Backups, cluster.Backup{Name: "own"})
+	got := worthReporting(s)
+	if len(got) != reported+1 || got[reported].Name != "own" {
+		t.Errorf("published are %+v", got)
+	}
+}

@@ -118,7 +118,7 @@ func (d *Daemon) rememberNewest(obs cluster.Observation) string {
 	seen := d.state.State().NewestBackup
 	at, _ := retention.ParseName(seen)
 	newest := seen
-	for _, b := range obs.Store.Backups {
+	for _, b := range obs.Store.Own() {
 		t, err := retention.ParseName(b.Name)
 		if err == nil && t.After(at) && !t.After(obs.At) {
 			newest, at = b.Name, t

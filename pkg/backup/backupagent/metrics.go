@@ -99,6 +99,7 @@ func (m *metrics) failed(what string) { m.failures.WithLabelValues(what).Inc() }
 // listed takes in what the store holds.
 func (m *metrics) listed(backups []cluster.Backup, newest cluster.Backup) {
 	total := int64(0)
+	backups = cluster.Store{Backups: backups}.Own()
 	for _, b := range backups {
 		total += b.Size
 	}

@@ -39,6 +39,11 @@ func ruleGone(l *view) (Operation, verdict) {
 	if err != nil || !l.obs.Store.Reachable || !l.obs.Store.BackupsKnown || l.obs.Store.BackupsProblem != "" {
 		return nil, goOn
 	}
+	if slices.ContainsFunc(l.obs.Store.Backups, func(b cluster.Backup) bool {
+		return b.Name == l.obs.Store.NewestSeen && b.Foreign != ""
+	}) {
+		return nil, goOn // a daemon of before took it for one of this cluster
+	}
 	var newest *cluster.Backup
 	own := l.obs.Store.Own()
 	for i, b := range own {

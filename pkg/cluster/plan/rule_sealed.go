@@ -58,7 +58,7 @@ func (l *view) restoreSealed(r cluster.Request) (Operation, verdict) {
 		}
 		return l.restore(r)
 	}
-	if newest := l.obs.Store.Backups; len(newest) > 0 && newest[0].Name != src.Newest {
+	if newest := l.obs.Store.Own(); len(newest) > 0 && newest[0].Name != src.Newest {
 		l.hold(Restoring, "whether the newest backup is the one to restore is not known yet")
 		return nil, goOn
 	}

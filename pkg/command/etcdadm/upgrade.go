@@ -121,8 +121,8 @@ func (t *tool) upgradePlan(cmd *cobra.Command, f *planFlags, spec cluster.Spec,
 			EtcdVersion: spec.EtcdVersion,
 		})
 		obs.Store.Source = &cluster.Source{Request: "allowed"}
-		if len(obs.Store.Backups) > 0 {
-			obs.Store.Source.Newest = obs.Store.Backups[0].Name
+		if own := obs.Store.Own(); len(own) > 0 {
+			obs.Store.Source.Newest = own[0].Name
 		}
 	}
 	steps, err := render.NewSteps(spec, obs)

@@ -93,10 +93,12 @@ func (c *catalog) forget() {
 
 // newest returns the newest backup that is known, empty for none.
 func (c *catalog) newest() string {
-	if len(c.backups) == 0 {
-		return ""
+	for _, b := range c.backups {
+		if b.Foreign == "" {
+			return b.Name
+		}
 	}
-	return c.backups[0].Name
+	return ""
 }
 
 // read puts what is known into what the store says. It waits for what is under way

@@ -68,6 +68,7 @@ const clockSlack = time.Hour
 func (v *StoreView) describeSealed(ctx context.Context, r cluster.Request, list []cluster.Backup) (
 	cluster.Source, error) {
 	src := cluster.Source{Request: r.Name}
+	list = cluster.Store{Backups: list}.Own()
 	if len(list) > 0 {
 		src.Newest = list[0].Name
 	}

@@ -171,12 +171,18 @@ func (s Sources) timeFor(p Peer, prev cluster.Observation) time.Duration {
 	n := prev.Nodes[i]
 	ended := n.Assigned != nil && prev.Ended(n.Assigned.Token)
 	switch {
-	case ended && !n.Reachable && s.Now().Sub(n.LastSeen)%wholeEvery >= wholeEvery-wholeFor:
+	case ended && !n.Reachable && whole(s.Now().Sub(n.LastSeen)):
 		return timeout
 	case ended, !n.Reachable:
 		return unreachableTimeout
 	}
 	return timeout
+}
+
+// whole reports whether a node that has been unreachable for so long gets the whole time to
+// answer. That its clock went back, or that it was never seen, is no reason against it.
+func whole(unreachable time.Duration) bool {
+	return unreachable < 0 || unreachable >= 365*24*time.Hour || unreachable%wholeEvery >= wholeEvery-wholeFor
 }
 
 // unreachable returns the members whose nodes did not answer the last observation, or got

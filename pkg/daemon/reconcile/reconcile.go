@@ -153,6 +153,9 @@ type Loop struct {
 	backup *backup // nil for none under way
 	// idle is since when there has been nothing to do, zero where there is something.
 	idle time.Time
+	// reread says that the last cycle ended for the list of backups to be read again: once is
+	// enough, also where the lease is lost and won in each.
+	reread bool
 	// lost counts the campaigns lost in a row. Each uses up a term.
 	lost   int
 	events events
@@ -244,18 +247,23 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	} else if now, err := l.lead(ctx, obs); err != nil {
 		return l.follow(ctx, Report{Spec: spec, Observation: obs}, err)
 	} else {
-		won = now
+		if won = now; won {
+			l.idle = time.Time{}
+		}
 	}
 	obs = l.inherit(obs)
 	obs.Failures = l.tries.failures()
 	op, holds := plan.Next(spec, obs)
 	r := Report{Spec: spec, Observation: obs, Holds: holds, Converged: plan.Converged(spec, obs)}
 	switch {
-	case op != nil && won && plan.InBackground(op):
+	case op != nil && won && !l.reread && plan.InBackground(op):
+		l.reread = true
 		return 0 // to an observation that shows the backups of the coordinator before
 	case op != nil:
+		l.reread = false
 		return l.act(ctx, r, op)
 	}
+	l.reread = false
 	l.report(ctx, r)
 	return min(l.rest(pauseAfter(r)), l.tries.next(l.o.Now()))
 }

@@ -273,7 +273,7 @@ type Remote struct {
 	ClockSkew time.Duration `json:"clockSkew,omitempty"`
 	// Unreachable are the endpoints that a person has named and that do not answer, where
 	// another one does. Scripts that read JSON know them by the older name.
-	Unreachable []UnreachableEndpoint `json:"unreachable,omitempty"`
+	Unreachable []UnreachableEndpoint `json:"silent,omitempty"`
 	// ClosedPeers are the members that answer clients, and whose peer port this machine
 	// does not reach. Only the checks before init and join try them.
 	ClosedPeers []ClosedPeer `json:"closedPeers,omitempty"`

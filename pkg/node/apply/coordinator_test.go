@@ -474,6 +474,7 @@ func TestAGoodBackupStays(t *testing.T) {
 		{"the newest", func([]cluster.Backup) {}, []string{"older"}, "new"},
 		{"of those that stay", func([]cluster.Backup) {}, []string{"new", "older"}, "old"},
 		{"not a damaged one", func(b []cluster.Backup) { b[0].Damaged = true }, []string{"older"}, "old"},
+		{"not one of another cluster", func(b []cluster.Backup) { b[0].Foreign = "other" }, []string{"older"}, "old"},
 		{"not one of the future", func(b []cluster.Backup) { b[0].At = noon.Add(time.Hour) }, []string{"older"}, "old"},
 		{"a damaged one where there is no other", func(b []cluster.Backup) { b[0].Damaged = true },
 			[]string{"old", "older"}, "new"},

@@ -59,11 +59,16 @@ func (l *Local) drain(ctx context.Context, op *plan.MemberDrain) error {
 	if err != nil {
 		return err
 	}
+	// The coordinator waits no longer, and then removes the member as it is.
+	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
+	defer cancel()
 	hold, err := etcdclient.HoldOpen(ctx, etcdclient.Options{Endpoints: []string{endpoint}, TLS: l.ownTLS(s)})
 	if err != nil {
 		return err
 	}
-	err = l.o.Proc.Drain(ctx, 1)
+	if err = ctx.Err(); err == nil {
+		err = l.o.Proc.Drain(ctx, 1)
+	}
 	select {
 	case <-hold.Done():
 		err = errors.Join(err, errors.New("etcd does not wait for the client that it still has"))

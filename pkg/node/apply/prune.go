@@ -31,10 +31,10 @@ func (c *Coordinator) prune(ctx context.Context, obs cluster.Observation, op *pl
 	return errors.Join(errs...)
 }
 
-// staying returns the newest backup that stays, a good one if there is any, empty for none.
+// staying returns the newest backup of this cluster that stays, a good one if there is any, empty for none.
 func staying(obs cluster.Observation, remove []string) string {
 	var newest, good cluster.Backup
-	for _, b := range obs.Store.Backups {
+	for _, b := range obs.Store.Own() {
 		if slices.Contains(remove, b.Name) {
 			continue
 		}
