@@ -14,9 +14,9 @@ help: ## list the targets
 build: ## build the programs into ./bin
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -tags disable_grpc_modules,grpcnotrace -trimpath -ldflags '-s -w' -o bin/ $(MAINS)
-demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running
+demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running, RECORD=docs records it
 	@$(GO) run ./images etcd 3.6.16 >/dev/null
-	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep)
+	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep) $(if $(RECORD),-record $(RECORD))
 test: ## run the tests of all modules, two packages to a core as they mostly wait; whole clusters come last, with the stores beside
 	@$(GO) run ./images etcd test >/dev/null
 	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) -p=$$((2 * $$(nproc))) $$($(GO) list ./pkg/node/apply ./pkg/command/internal/client work | grep -v "/e2e\|/cluster/sim$$") || d=1; $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/sim || d=1; $(subst runtests,runtests -beside=e2e/stores,$(TEST)) $(subst -race,,$(FAST)) -p=1 ./e2e/... || d=1; exit $$d'

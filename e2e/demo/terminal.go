@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// A terminal is what the story is shown on. Colours are for people.
+// A terminal is what the demonstration is shown on. Colours are for people.
 type terminal struct {
 	mu     sync.Mutex
 	w      io.Writer
@@ -40,8 +40,8 @@ func (t *terminal) print(colour, text string) {
 	fmt.Fprintln(t.w, text)
 }
 
-// act begins a part of the story.
-func (t *terminal) act(title string) { t.print(bold, "\n== "+title) }
+// step begins a step of the demonstration.
+func (t *terminal) step(title string) { t.print(bold, "\n== "+title) }
 
 // command shows what the person at the keyboard does.
 func (t *terminal) command(format string, args ...any) {

@@ -33,25 +33,25 @@ type Writer struct {
 	failed []failure
 	ending machine
 	last   time.Time
-	gap    pause // the longest time in which no client had an acknowledgement
-	wait   pause // the longest time that one client had none for a write
+	gap    outage // the longest time in which no client had an acknowledgement
+	wait   outage // the longest time that one client had none for a write
 }
 
-// A pause is a time without an acknowledgement, and when it ended.
-type pause struct {
+// An outage is a time without an acknowledgement, and when it ended.
+type outage struct {
 	length time.Duration
 	end    time.Time
 }
 
 // since makes it the one from a time until now, if that is longer.
-func (s *pause) since(from, now time.Time) {
+func (s *outage) since(from, now time.Time) {
 	if d := now.Sub(from); d > s.length {
-		*s = pause{d, now}
+		*s = outage{d, now}
 	}
 }
 
 // String returns the length, and the end as the machines' logs have it.
-func (s pause) String() string {
+func (s outage) String() string {
 	return fmt.Sprintf("%.2f s (until %s)", s.length.Seconds(), s.end.UTC().Format("15:04:05.000"))
 }
 
@@ -158,7 +158,7 @@ func (w *Writer) during(t *testing.T, what string, do func()) []failure {
 	t.Helper()
 	w.mu.Lock()
 	acked, failed := len(w.acked), len(w.failed)
-	w.gap, w.wait, w.last = pause{}, pause{}, time.Now()
+	w.gap, w.wait, w.last = outage{}, outage{}, time.Now()
 	w.mu.Unlock()
 	start := time.Now()
 	do()

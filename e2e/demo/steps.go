@@ -21,8 +21,8 @@ const version = "3.6.16"
 // a minute, which is dull to watch.
 const grace = 3 * time.Second
 
-// A stage is where the story plays.
-type stage struct {
+// A demonstration is a cluster and where it is shown.
+type demonstration struct {
 	bin, etcdDirs string
 	keep          bool
 	out           *terminal
@@ -31,9 +31,9 @@ type stage struct {
 	etcdctl string
 }
 
-// run plays the story. At its end everything is stopped and deleted, unless
+// run shows all steps. At its end everything is stopped and deleted, unless
 // all went well and it is to be kept.
-func (s *stage) run(ctx context.Context) error {
+func (s *demonstration) run(ctx context.Context) error {
 	var err error
 	if s.etcdctl, err = harness.EtcdBinary(s.etcdDirs, version, "etcdctl"); err != nil {
 		return err
@@ -43,11 +43,11 @@ func (s *stage) run(ctx context.Context) error {
 			return fmt.Errorf("%w (make build makes it)", err)
 		}
 	}
-	return harness.Perform(func(text string) { s.out.happened("%s", text) }, func(t harness.T) { s.play(ctx, t) })
+	return harness.Perform(func(text string) { s.out.happened("%s", text) }, func(t harness.T) { s.steps(ctx, t) })
 }
 
-// play is the story, act by act.
-func (s *stage) play(ctx context.Context, t harness.T) {
+// steps shows them one after the other.
+func (s *demonstration) steps(ctx context.Context, t harness.T) {
 	began := time.Now()
 	s.c = harness.New(ctx, t, harness.Options{
 		Bin: s.bin, EtcdDirs: s.etcdDirs, Keep: s.keep,
@@ -57,15 +57,15 @@ func (s *stage) play(ctx context.Context, t harness.T) {
 	follow := s.out.follow(ctx, s.c)
 	t.Cleanup(follow.stop)
 
-	s.found()
+	s.bootstrap()
 	writer := s.c.Write()
 	s.useIt(t)
 	s.loseDisk(ctx)
 	s.resize()
 	s.killEtcd()
-	s.out.act("The key is still there")
+	s.out.step("The key is still there")
 	s.ctl(t, "get", "greeting")
-	s.out.act("How it stands")
+	s.out.step("How it stands")
 	s.c.Eventually(harness.Soon, "the cluster is as the spec says", func(context.Context) error {
 		r, err := s.c.Status()
 		if err == nil && (!r.Converged || len(r.Observation.Members) != 3) {
@@ -92,9 +92,9 @@ func (s *stage) play(ctx context.Context, t harness.T) {
 
 func since(t time.Time) time.Duration { return time.Since(t).Round(10 * time.Millisecond) }
 
-func (s *stage) found() {
-	s.out.act("Three machines find each other and bootstrap a cluster")
-	s.out.command("etcd-manager-ctl --backup-store=%s -member-count=3 -etcd-version=%s configure-cluster", s.c.StoreURL(),
+func (s *demonstration) bootstrap() {
+	s.out.step("Three machines find each other and bootstrap a cluster")
+	s.out.command("etcd-manager-ctl --backup-store=%s --member-count=3 --etcd-version=%s configure-cluster", s.c.StoreURL(),
 		version)
 	s.c.SetSpec(3, version)
 	began := time.Now()
@@ -105,8 +105,8 @@ func (s *stage) found() {
 	s.out.happened("three healthy members, %s after the daemons were started", since(began))
 }
 
-func (s *stage) useIt(t harness.T) {
-	s.out.act("A key is written and read through a client certificate")
+func (s *demonstration) useIt(t harness.T) {
+	s.out.step("A key is written and read through a client certificate")
 	ca, cert, key := s.c.PKI.ClientFiles()
 	s.out.command("export ETCDCTL_CACERT=%s ETCDCTL_CERT=%s ETCDCTL_KEY=%s", ca, cert, key)
 	s.ctl(t, "put", "greeting", "hello")
@@ -114,7 +114,7 @@ func (s *stage) useIt(t harness.T) {
 }
 
 // ctl runs etcdctl, as a person would.
-func (s *stage) ctl(t harness.T, args ...string) {
+func (s *demonstration) ctl(t harness.T, args ...string) {
 	t.Helper()
 	ca, cert, key := s.c.PKI.ClientFiles()
 	args = append([]string{"--endpoints=" + s.somebody().ClientURL()}, args...)
@@ -129,7 +129,7 @@ func (s *stage) ctl(t harness.T, args ...string) {
 }
 
 // somebody returns a node that runs etcd.
-func (s *stage) somebody() *harness.Node {
+func (s *demonstration) somebody() *harness.Node {
 	for _, n := range s.c.Nodes() {
 		if n.EtcdPID() != 0 {
 			return n
@@ -138,8 +138,8 @@ func (s *stage) somebody() *harness.Node {
 	return s.c.Node("a")
 }
 
-func (s *stage) killEtcd() {
-	s.out.act("A member's etcd is killed")
+func (s *demonstration) killEtcd() {
+	s.out.step("A member's etcd is killed")
 	n := s.somebody()
 	began := time.Now()
 	pid := n.KillEtcd()
@@ -155,8 +155,8 @@ func (s *stage) killEtcd() {
 	s.c.WaitVoters(harness.Soon, 3)
 }
 
-func (s *stage) loseDisk(ctx context.Context) {
-	s.out.act("A machine loses its disk and comes back with an empty one")
+func (s *demonstration) loseDisk(ctx context.Context) {
+	s.out.step("A machine loses its disk and comes back with an empty one")
 	n := s.c.Node("c")
 	old := member(ctx, n)
 	n.LoseDisk()
@@ -183,10 +183,10 @@ func member(ctx context.Context, n *harness.Node) uint64 {
 	return r.Header.MemberId
 }
 
-func (s *stage) resize() {
-	s.out.act("Two more machines: the cluster grows to five, and shrinks to three")
+func (s *demonstration) resize() {
+	s.out.step("Two more machines: the cluster grows to five, and shrinks to three")
 	for _, count := range []int{5, 3} {
-		s.out.command("etcd-manager-ctl --backup-store=%s -member-count=%d configure-cluster", s.c.StoreURL(), count)
+		s.out.command("etcd-manager-ctl --backup-store=%s --member-count=%d configure-cluster", s.c.StoreURL(), count)
 		s.c.SetSpec(count, version)
 		if count == 5 {
 			s.c.Start("d", "e")
@@ -198,7 +198,7 @@ func (s *stage) resize() {
 }
 
 // howToTalk says how to use what is left running.
-func (s *stage) howToTalk() {
+func (s *demonstration) howToTalk() {
 	ca, cert, key := s.c.PKI.ClientFiles()
 	var urls, pids []string
 	for _, n := range s.c.Nodes() {
@@ -208,7 +208,7 @@ func (s *stage) howToTalk() {
 		pids = append(pids, fmt.Sprint(n.PID()))
 	}
 	slices.Sort(urls)
-	s.out.act("It is left running")
+	s.out.step("It is left running")
 	s.out.plain(fmt.Sprintf("%s --endpoints=%s --cacert=%s --cert=%s --key=%s get greeting\n", s.etcdctl,
 		strings.Join(urls, ","), ca, cert, key))
 	s.out.plain(fmt.Sprintf("%s --backup-store=%s status\n", filepath.Join(s.bin, "etcd-manager-ctl"), s.c.StoreURL()))
@@ -217,7 +217,7 @@ func (s *stage) howToTalk() {
 	s.out.plain(fmt.Sprintf("kill %s; sleep 10; rm -r %s\n", strings.Join(pids, " "), s.c.Dir))
 }
 
-// keepLogs returns what saves the logs of a story that failed.
+// keepLogs returns what saves the logs where a step failed.
 func keepLogs(t harness.T) func(c *harness.Cluster) {
 	return func(c *harness.Cluster) {
 		dir, err := os.MkdirTemp("", "etcdadm-demo-logs-")
