@@ -18,6 +18,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/command/docs"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/backups"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
@@ -106,7 +107,7 @@ Exit codes:
 	root.AddCommand(t.queueCommands()...)
 	root.AddCommand(t.backupCommands()...)
 	root.AddCommand(t.contextCommands())
-	root.AddCommand(cli.VersionCommand(t.out))
+	root.AddCommand(cli.VersionCommand(t.out), docs.New(root.Name()))
 	return root
 }
 

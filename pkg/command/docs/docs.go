@@ -15,23 +15,22 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 )
 
-// New returns the command docs with its own commands. It is about the tree that
+// New returns the command docs of a program with its own commands. It is about the tree that
 // it becomes a part of.
-func New() *cobra.Command {
+func New(program string) *cobra.Command {
 	cmd := cli.Group("docs", "write the documentation of the commands")
-	cmd.AddCommand(newMan())
+	cmd.AddCommand(newMan(program))
 	return cmd
 }
 
-func newMan() *cobra.Command {
+func newMan(program string) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use: "man --dir=DIRECTORY", Short: "write the manual pages of all commands",
-		Long: `man writes a manual page for every command, for man(1). The pages' date is SOURCE_DATE_EPOCH, if it is set.`,
-		Example: "  etcdadm docs man --dir=/usr/local/share/man/man1\n" +
-			"  man etcdadm-init",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return Man(cmd.Root(), dir) },
+		Long:    `man writes a manual page for every command, for man(1). The pages' date is SOURCE_DATE_EPOCH, if it is set.`,
+		Example: "  " + program + " docs man --dir=/usr/local/share/man/man1\n  man " + program,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return Man(cmd.Root(), dir) },
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "write them to this `directory`, which is made if it is not there")
 	// These fail only for a flag that does not exist.

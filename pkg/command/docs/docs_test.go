@@ -27,7 +27,7 @@ func tree() *cobra.Command {
 	}
 	machineflags.Add(initial, machineflags.Member, machineflags.Snapshot)
 	secret := &cobra.Command{Use: "secret", Hidden: true, RunE: func(*cobra.Command, []string) error { return nil }}
-	root.AddCommand(initial, secret, config.New(), New())
+	root.AddCommand(initial, secret, config.New(), New("etcdadm"))
 	return root
 }
 

@@ -32,7 +32,7 @@ func Parts() []*cobra.Command {
 		),
 		group("etcd", client.New()...),
 		group("auto", append(auto.New(daemon.Run), manifest.New())...),
-		group("", docs.New()),
+		group("", docs.New("etcdadm")),
 	)
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup/backupagent"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/docs"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/prune"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
@@ -70,7 +71,7 @@ func New() *cobra.Command {
 		prune.New(prune.Options{Out: out, Open: func(ctx context.Context) (*store.Store, error) {
 			return f.open(ctx, root.ErrOrStderr())
 		}}),
-		cli.VersionCommand(out),
+		cli.VersionCommand(out), docs.New(root.Name()),
 	)
 	return root
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/docs"
 	"github.com/etcdadm/etcdadm/pkg/command/statuspage"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/internal/timerslack"
@@ -30,7 +31,7 @@ func New(run Run) *cobra.Command {
 	})
 	cmd.Use = "etcd-manager"
 	cmd.Version = cli.BuildVersion()
-	cmd.AddCommand(cli.VersionCommand(nil))
+	cmd.AddCommand(cli.VersionCommand(nil), docs.New(cmd.Name()))
 	return cmd
 }
 

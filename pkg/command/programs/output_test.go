@@ -2,12 +2,16 @@ package programs
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/etcdbackup"
 )
 
 // formless are the commands that print no object: they run until they are ended, or
@@ -79,4 +83,20 @@ func documentedAs(c *cobra.Command, path string) string {
 		return action
 	}
 	return path
+}
+
+// Every program writes its own manual pages.
+func TestEveryProgramWritesItsManualPages(t *testing.T) {
+	for _, root := range []*cobra.Command{
+		Called("etcdadm"), Called("etcd-manager-ctl"), Called("etcd-manager"), etcdbackup.New(),
+	} {
+		dir := t.TempDir()
+		if code := cli.Run(t.Context(), root, []string{"docs", "man", "--dir=" + dir}); code != 0 {
+			t.Errorf("%s docs man ends with %d", root.Name(), code)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, root.Name()+"-docs-man.1"))
+		if err != nil || !strings.Contains(string(page), root.Name()+" docs man --dir=") {
+			t.Errorf("the page of %s: %v\n%s", root.Name(), err, page)
+		}
+	}
 }
