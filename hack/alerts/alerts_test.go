@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,16 +19,18 @@ import (
 )
 
 const (
-	rules = "../../manifests/prometheus/etcdadm.rules.yaml"
+	rules       = "../../manifests/prometheus/etcdadm.rules.yaml"
+	backupRules = "../../manifests/prometheus/etcd-backup.rules.yaml"
 	// length is that of a scene. Alerts are looked for at its end.
 	length = 4 * 24 * time.Hour
 )
 
+// A scene is what lets an alert fire, and what does not.
+type scene struct{ alert, firing, quiet string }
+
 // scenes are what daemons serve, in the notation of promtool, one value each ten minutes: what lets an alert
 // fire, and what is near to that and does not.
-var scenes = []struct {
-	alert, firing, quiet string
-}{
+var scenes = []scene{
 	{"EtcdadmQuorumAtRisk",
 		`etcdadm_members{cluster="main",role="voter",healthy="true"} 2x576
 		 etcdadm_members{cluster="main",role="voter",healthy="false"} 1x576`,
@@ -123,8 +126,50 @@ var scenes = []struct {
 		`etcdadm_paused{cluster="main"} 0x576`},
 }
 
-func TestAlerts(t *testing.T) {
-	alerts := read(t)
+// backupScenes are the same of what agents for backups serve.
+var backupScenes = []scene{
+	{"EtcdBackupMissing",
+		`etcd_backup_age_seconds{cluster="main",instance="a"} 3700x576
+		 etcd_backup_age_seconds{cluster="main",instance="b"} 9000x576`,
+		`etcd_backup_age_seconds{cluster="main",instance="a"} 9000x576
+		 etcd_backup_age_seconds{cluster="main",instance="b"} 60x576`},
+	{"EtcdBackupFails",
+		`etcd_backup_failures_total{cluster="main",instance="a",what="take"} 0+1x576`,
+		`etcd_backup_failures_total{cluster="main",instance="a",what="take"} 0+0.25x576
+		 etcd_backup_failures_total{cluster="main",instance="a",what="list"} 0+9x576`},
+	{"EtcdBackupShrank",
+		`etcd_backup_last_size_bytes{cluster="main",instance="a"} 100x500 40x75`,
+		`etcd_backup_last_size_bytes{cluster="main",instance="a"} 100x500 60x75`},
+}
+
+func TestAlerts(t *testing.T) { testAlerts(t, read(t, rules), scenes) }
+
+func TestAlertsOnBackups(t *testing.T) {
+	alerts := read(t, backupRules)
+	// What is absent has no labels.
+	gone := alerts["EtcdBackupAgentGone"]
+	gone.Expr = "label_replace(" + gone.Expr + `, "cluster", "main", "", "")`
+	delete(alerts, "EtcdBackupAgentGone")
+	if !fires(t, gone, "") || fires(t, gone, `etcd_backup_healthy{cluster="main",instance="a"} 0x576`) {
+		t.Errorf("whether an agent is there does not decide: %s", gone.Expr)
+	}
+	testAlerts(t, alerts, backupScenes)
+	page, err := os.ReadFile("../../docs/etcd-backup.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range read(t, backupRules) {
+		if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["action"] == "" {
+			t.Errorf("%s lacks a severity, a summary or what to do", name)
+		}
+		if !strings.Contains(string(page), "| `"+name+"` |") {
+			t.Errorf("docs/etcd-backup.md does not have %s", name)
+		}
+	}
+}
+
+func testAlerts(t *testing.T, alerts map[string]rulefmt.Rule, scenes []scene) {
+	t.Helper()
 	for _, s := range scenes {
 		rule, ok := alerts[s.alert]
 		if !ok {
@@ -149,10 +194,10 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// read returns the rules by name. Prometheus refuses files that are not well-formed, and templates too.
-func read(t *testing.T) map[string]rulefmt.Rule {
+// read returns the rules of a file by name. Prometheus refuses files that are not well-formed, and templates too.
+func read(t *testing.T, file string) map[string]rulefmt.Rule {
 	t.Helper()
-	content, err := os.ReadFile(rules)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

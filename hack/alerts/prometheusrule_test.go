@@ -54,7 +54,7 @@ spec:
 	if err := yaml.UnmarshalStrict(have, &object); err != nil {
 		t.Fatal(err)
 	}
-	alerts := read(t)
+	alerts := read(t, rules)
 	for _, g := range object.Spec.Groups {
 		for _, r := range g.Rules {
 			if rule := alerts[r.Alert]; rule.Expr != r.Expr.String() {
