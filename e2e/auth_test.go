@@ -20,7 +20,7 @@ func TestAuthenticationIsTurnedOn(t *testing.T) {
 	o := options(t)
 	o.Insecure, o.Unwatched = true, true
 	c := harness.New(t.Context(), t, o)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	client, err := c.Node("a").Client()
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestDaemonsWithoutTheRoleRoot(t *testing.T) {
 	o := options(t)
 	o.Unwatched = true
 	c := harness.New(t.Context(), t, o)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	client, err := c.Node("a").Client()
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func must(t *testing.T, err error) {
 func TestACertificateIsNoLease(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	c.Start("d")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
@@ -123,7 +123,7 @@ func TestACertificateIsNoLease(t *testing.T) {
 func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	env := byHand(t, c)
 	pki := filepath.Join(c.Dir, "hand-pki")
 	dir := t.TempDir()
@@ -182,7 +182,7 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=30s")
-	c.Found(3, v36, "b", "c", "d")
+	c.Bootstrap(3, v36, "b", "c", "d")
 	c.Start("a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
@@ -223,7 +223,7 @@ func TestASpareWithTheLowestNameCoordinatesNothing(t *testing.T) {
 func TestAFloodOfConnectionsStopsNobody(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	env := byHand(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

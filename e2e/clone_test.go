@@ -18,7 +18,7 @@ import (
 func TestAClonedMachine(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	b, twin := c.Node("b"), c.Node("twin")
 	b.Stop()
 	if err := os.CopyFS(twin.Dir, os.DirFS(b.Dir)); err != nil {
@@ -103,7 +103,7 @@ func at(c *harness.Cluster, n *harness.Node) {
 func TestTheCopyOfAMachineIsUpFirst(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=5s", "--bootstrap-grace=2s")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	b, twin := clone(t, c)
 	w := c.Write()
 	twin.Start()
@@ -129,7 +129,7 @@ func TestTheCopyOfAMachineIsUpFirst(t *testing.T) {
 func TestTheOriginalStartsBesideItsCopy(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=60s", "--bootstrap-grace=2s")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	b, twin := clone(t, c)
 	// Its flags say what the original's do: the record stays.
 	twin.Flags = append(twin.Flags, "--peer-urls=https://"+b.Address+":2380", "--etcd-address="+twin.Address)
@@ -164,7 +164,7 @@ func TestTheOriginalStartsBesideItsCopy(t *testing.T) {
 func TestTheOriginalComesBackFromAlone(t *testing.T) {
 	t.Parallel()
 	c := apart(t, "--replace-grace=60s", "--bootstrap-grace=2s")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	b, twin := clone(t, c)
 	twin.Start()
 	at(c, twin)
@@ -184,7 +184,7 @@ func TestTheOriginalComesBackFromAlone(t *testing.T) {
 func TestAnOlderImageAtTheSameAddress(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	b, image := c.Node("b"), t.TempDir()
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)

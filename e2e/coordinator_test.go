@@ -64,7 +64,7 @@ func TestCoordinatorsDiskHangs(t *testing.T) {
 	a := c.Node("a")
 	a.Flags = []string{fmt.Sprintf("--etcd-manager-metrics-port=%d", port)}
 	d := c.NewDisk(a, 600)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	lead(t, c, a)
 	if leader(t, c) == a {
 		handOver(t, c, c.Node("b"))
@@ -143,7 +143,7 @@ func lead(t *testing.T, c *harness.Cluster, n *harness.Node) {
 func TestCoordinatorStandsStill(t *testing.T) {
 	t.Parallel()
 	c := start(t, calm...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	c.Start("d")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
@@ -206,7 +206,7 @@ func TestPoisonedTerm(t *testing.T) {
 
 func poisonedTerm(t *testing.T, marked bool) {
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	marker := filepath.Join(c.Store, "control/etcd-cluster-created")
 	c.Eventually(harness.Soon, "the marker", func(context.Context) error {
 		_, err := os.Stat(marker)
@@ -285,7 +285,7 @@ func poison(t *testing.T, dir string) {
 func TestPauseOutlastsARestartWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	c := start(t, calm...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	if _, err := c.Ctl("pause", "--reason=maintenance"); err != nil {
 		t.Fatal(err)
 	}

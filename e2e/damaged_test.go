@@ -50,7 +50,7 @@ func setAside(t *testing.T, n *harness.Node, name string) {
 func TestDamagedStateFiles(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		for i, name := range names {
@@ -91,7 +91,7 @@ func TestDamagedStateFiles(t *testing.T) {
 func TestBothStateFilesDamaged(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=1m", "--bootstrap-grace=2s")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	n := c.Node("c")
 	old := memberID(t, c, n)

@@ -24,7 +24,7 @@ func hanging(t *testing.T, flags ...string) (*harness.Cluster, *harness.Node, *h
 	c := start(t, flags...)
 	b := c.Node("b")
 	d := c.NewDisk(b, 600)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	if c.Coordinator() == b {
 		b.Stop()
 		b.Start()
@@ -139,7 +139,7 @@ func TestASpareWithASmallDisk(t *testing.T) {
 	c := start(t)
 	small := c.Node("c")
 	c.NewDisk(small, 40)
-	c.Found(2, v36, "a", "b")
+	c.Bootstrap(2, v36, "a", "b")
 	w := c.Write()
 	small.Start()
 	small.WaitSaid(harness.Soon, 0, "msg=running")

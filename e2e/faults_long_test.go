@@ -16,7 +16,7 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 	o := options(t)
 	o.Env = []string{"ETCD_MANAGER_CERT_DURATION=45s", "ETCD_MANAGER_CERT_MIN_TIME_LEFT=30s"}
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	before := etcdPIDs(c)
 	until := time.Now().Add(time.Minute)

@@ -17,7 +17,7 @@ import (
 func TestEtcdKilledComesBack(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	ownSlack(t, c.Node("a"))
 	for _, n := range []*harness.Node{leader(t, c), follower(t, c)} {
@@ -57,7 +57,7 @@ func ownSlack(t *testing.T, n *harness.Node) {
 func TestDaemonKilledAndStarted(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	for _, n := range c.Nodes() {
 		id := memberID(t, c, n)
@@ -75,7 +75,7 @@ func TestDaemonKilledAndStarted(t *testing.T) {
 func TestAllOffAndOnWithoutStore(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	for _, n := range c.Nodes() {
@@ -112,7 +112,7 @@ func unreachable(t *testing.T, c *harness.Cluster) func() {
 func TestStoreUnreachableForAWhile(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	victim, said := follower(t, c), sizes(c)
 	back := unreachable(t, c)
@@ -155,7 +155,7 @@ func TestStoreForgets(t *testing.T) {
 	for name, lose := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := start(t)
-			c.Found(3, v36, "a", "b", "c")
+			c.Bootstrap(3, v36, "a", "b", "c")
 			w := c.Write()
 			w.WaitMore(harness.Soon, 10)
 			before := etcdPIDs(c)
@@ -183,7 +183,7 @@ func etcdPIDs(c *harness.Cluster) string {
 func TestSpecChangeIsSeenWithinSeconds(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(1, v36, "a", "b", "c")
+	c.Bootstrap(1, v36, "a", "b", "c")
 	for try := 1; ; try++ { // on a busy machine it may take longer once
 		began := time.Now()
 		c.SetSpec(3, v36)
@@ -213,7 +213,7 @@ func TestSpecChangeIsSeenWithinSeconds(t *testing.T) {
 func TestStaleCoordinatorChangesNothing(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c", "d", "e")
+	c.Bootstrap(3, v36, "a", "b", "c", "d", "e")
 	w := c.Write()
 	stale := c.Coordinator()
 	r, err := c.Status()
@@ -246,7 +246,7 @@ func TestStaleCoordinatorChangesNothing(t *testing.T) {
 func TestCoordinatorKilled(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c", "d", "e")
+	c.Bootstrap(3, v36, "a", "b", "c", "d", "e")
 	w := c.Write()
 	gone := c.Coordinator()
 	before, err := c.Voters(t.Context())

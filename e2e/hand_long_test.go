@@ -16,7 +16,7 @@ func TestScriptEqualsDaemon(t *testing.T) {
 	ends := map[string]string{}
 	for _, who := range []string{"daemon", "script"} {
 		c := start(t)
-		c.Found(3, v36, "a", "b", "c", "d", "e")
+		c.Bootstrap(3, v36, "a", "b", "c", "d", "e")
 		w := c.Write()
 		w.WaitMore(harness.Soon, 10)
 		env := byHand(t, c)

@@ -88,7 +88,7 @@ func end(t *testing.T, c *harness.Cluster, env []string) string {
 func TestStaleLinesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	env := byHand(t, c)
 	id := fmt.Sprintf("%x", memberID(t, c, c.Node("b")))

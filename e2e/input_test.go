@@ -33,7 +33,7 @@ func putFile(t *testing.T, path, text string) {
 func TestBadSpec(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(1, v36, "a", "b", "c")
+	c.Bootstrap(1, v36, "a", "b", "c")
 	w := c.Write()
 	spec := filepath.Join(c.Store, "control/etcd-cluster-spec")
 	for text, reason := range map[string]string{
@@ -141,7 +141,7 @@ func n0(c *harness.Cluster, name string) string { return filepath.Join(c.Dir, "n
 func TestTwoDaemonsOnOneDataDir(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	w := c.Write()
 	second := c.Node("b")
 	second.Dir, second.MayEnd = c.Node("a").Dir, true
@@ -159,7 +159,7 @@ func TestTwoDaemonsOnOneDataDir(t *testing.T) {
 func TestTwoDaemonsOfOneName(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	twin := c.Node("twin")
 	twin.Flags, twin.MayEnd = []string{"--node-name=b"}, true
@@ -215,7 +215,7 @@ func TestForeignCA(t *testing.T) {
 	for name, notAfter := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, quick...)
-			c.Found(3, v36, "a", "b", "c")
+			c.Bootstrap(3, v36, "a", "b", "c")
 			w := c.Write()
 			d := c.Node("d")
 			d.MayEnd, d.PKIDir = true, filepath.Join(c.Dir, "foreign-pki")
@@ -251,7 +251,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("a small file system cannot be mounted: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(small.Dir, unix.MNT_DETACH) })
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	fill := filepath.Join(small.Dir, "fill")
 	small.Start()

@@ -19,7 +19,7 @@ import (
 func TestBackupsAreVerifiedAndTried(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--backup-verify-interval=1m", "--backup-drill-interval=1h")
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	put(t, c, "k", "1")
 	eventually(t, c, "a backup is tried", func() error {
 		r, err := c.Status()
@@ -88,7 +88,7 @@ func TestRestoreOfEncryptedAndSignedBackups(t *testing.T) {
 		"--backup-sign-key="+write("sign", private), "--backup-trusted-signers="+write("trusted", public),
 		"--backup-require-signature",
 	)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	put(t, c, "k", "secret-word")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")
@@ -116,7 +116,7 @@ func TestRestoreOfEncryptedAndSignedBackups(t *testing.T) {
 func TestRestoreWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")

@@ -17,7 +17,7 @@ import (
 func TestLeaseVotersThatAreLostAreRecovered(t *testing.T) {
 	t.Parallel()
 	c := start(t, "--replace-grace=30s")
-	c.Found(2, v36, "a", "b")
+	c.Bootstrap(2, v36, "a", "b")
 	env := byHand(t, c)
 	token, err := shell(t, env, `etcdadm observe -o json | sed -n 's/^  "token": "\(.*\)",$/\1/p'`)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestGrowShrinkReplace(t *testing.T) {
 	for version, sizes := range map[string][]int{v36: {3, 5, 3, 2, 1}, v35: {3, 2}, v37: {3, 2}} {
 		t.Run(version, func(t *testing.T) {
 			c := start(t, quick...)
-			c.Found(1, version, "a", "b", "c", "d", "e")
+			c.Bootstrap(1, version, "a", "b", "c", "d", "e")
 			w := c.Write()
 			for _, count := range sizes {
 				c.SetSpec(count, version)
@@ -48,7 +48,7 @@ func TestGrowShrinkReplace(t *testing.T) {
 func TestReplaceEachInTurn(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	for _, n := range c.Nodes() {
 		id := memberID(t, c, n)

@@ -20,7 +20,7 @@ func TestBootstrap(t *testing.T) {
 	for count, names := range map[int][]string{1: {"a"}, 3: {"a", "b", "c"}, 5: {"a", "b", "c", "d", "e"}} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			c := start(t)
-			c.Found(count, v36, names...)
+			c.Bootstrap(count, v36, names...)
 			c.Write().WaitMore(harness.Soon, 10)
 			eventually(t, c, "the marker and one incarnation record", func() error {
 				if _, err := os.Stat(filepath.Join(c.Store, "control/etcd-cluster-created")); err != nil {
@@ -41,7 +41,7 @@ func TestBootstrapWithoutCertificates(t *testing.T) {
 	o := options(t)
 	o.Insecure = true
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	c.Write().WaitMore(harness.Soon, 10)
 }
 
@@ -50,7 +50,7 @@ func TestBootstrapWithRSA(t *testing.T) {
 	o := options(t)
 	o.RSA = true
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	c.Write().WaitMore(harness.Soon, 10)
 }
 
@@ -101,7 +101,7 @@ func running(c *harness.Cluster, want int) error {
 func TestShrinkStaysShrunk(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	c.SetSpec(1, v36)
 	c.WaitVoters(harness.Soon, 1)
@@ -148,7 +148,7 @@ func idle(t *testing.T, c *harness.Cluster) {
 func TestReplaceByAnotherName(t *testing.T) {
 	t.Parallel()
 	c := start(t, calm...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	gone := follower(t, c)
 	gone.Kill()
@@ -172,7 +172,7 @@ func TestReplaceByAnotherName(t *testing.T) {
 func TestReplaceSameNameEmptyDisk(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	victim := follower(t, c)
 	id := memberID(t, c, victim)
@@ -185,7 +185,7 @@ func TestReplaceSameNameEmptyDisk(t *testing.T) {
 func TestReplaceSameNameUselessData(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	victim := follower(t, c)
 	id := memberID(t, c, victim)

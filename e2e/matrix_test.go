@@ -115,7 +115,7 @@ func (w walk) walk(t *testing.T) {
 	for i := range w.members {
 		names = append(names, string(rune('a'+i)))
 	}
-	c.Found(w.members, w.versions[0], names...)
+	c.Bootstrap(w.members, w.versions[0], names...)
 	writer := c.Write()
 	writer.Watch()
 	writer.WaitMore(harness.Soon, 10)

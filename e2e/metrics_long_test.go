@@ -17,7 +17,7 @@ func TestMetricsOfALostQuorum(t *testing.T) {
 	t.Parallel()
 	const port = 8081 // which no flag asks for
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	a := c.Node("a")
 	says := func(what, line string) {
 		c.Eventually(harness.Soon, what, func(context.Context) error {

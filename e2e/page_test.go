@@ -83,7 +83,7 @@ func TestStatusPageOfEachDaemon(t *testing.T) {
 	t.Parallel()
 	port := testport.Free(t)
 	c := start(t, fmt.Sprintf("--etcd-manager-metrics-port=%d", port))
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	own := reader(t, c)
 	at := func(scheme string, n *harness.Node) string { return fmt.Sprintf("%s://%s:%d", scheme, n.Address, port) }
 	c.Eventually(harness.Soon, "all three show a healthy cluster", func(context.Context) error {
@@ -150,7 +150,7 @@ func TestStatusPageWithoutCertificates(t *testing.T) {
 	o := options(t, fmt.Sprintf("--etcd-manager-metrics-port=%d", port))
 	o.Insecure = true
 	c := harness.New(t.Context(), t, o)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	url := fmt.Sprintf("http://%s:%d", c.Node("a").Address, port)
 	client := &http.Client{Timeout: time.Minute}
 	c.Eventually(harness.Soon, "it shows a healthy cluster", func(context.Context) error {
@@ -198,7 +198,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	port := testport.Free(t)
 	c := start(t, fmt.Sprintf("--etcd-manager-metrics-port=%d", port))
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	dir := filepath.Join(t.TempDir(), "bob")
 	pki := c.Node("a").InstallPKI()
 	if _, err := c.Program("etcdadm", "certs", "person", "bob", "--role=read-only", "--pki-dir="+pki,

@@ -85,7 +85,7 @@ func TestPartitionWhileRunning(t *testing.T) {
 	for _, p := range partitions {
 		t.Run(fmt.Sprintf("%d nodes for %d", p.nodes, p.spec), func(t *testing.T) {
 			c := apart(t, quick...)
-			c.Found(p.spec, v36, nodeNames(p.nodes)...)
+			c.Bootstrap(p.spec, v36, nodeNames(p.nodes)...)
 			w := c.Write()
 			w.WaitMore(harness.Soon, 10)
 			for round := range rounds(2) {
@@ -116,7 +116,7 @@ func TestPartitionInARestore(t *testing.T) {
 	for round := range rounds(2) {
 		c := apart(t, quick...)
 		c.Restored = true
-		c.Found(3, v36, "a", "b", "c")
+		c.Bootstrap(3, v36, "a", "b", "c")
 		put(t, c, "k", "1")
 		name := takeBackup(t, c)
 		put(t, c, "k", "2")

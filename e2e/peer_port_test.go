@@ -30,7 +30,7 @@ func closedBetween(c *harness.Cluster, a, b *harness.Node) (open func()) {
 func TestAClosedPeerPort(t *testing.T) {
 	t.Parallel()
 	c := apart(t, "--replace-grace=10m", "--bootstrap-grace=2s")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	open := closedBetween(c, c.Node("b"), c.Node("c"))

@@ -25,7 +25,7 @@ import (
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	c := restoring(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	put(t, c, "kept", "1")
 	client, err := c.NewClient(c.Nodes()...)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestRestore(t *testing.T) {
 func TestRestoresOnlyGoForward(t *testing.T) {
 	t.Parallel()
 	c := restoring(t)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	var names []string
 	seen := int64(0)
 	for _, v := range []string{"1", "2"} {
@@ -93,7 +93,7 @@ func TestRestoreIntoAnotherVersion(t *testing.T) {
 		t.Run(from+" to "+to, func(t *testing.T) {
 			t.Parallel()
 			c := restoring(t)
-			c.Found(1, from, "a")
+			c.Bootstrap(1, from, "a")
 			put(t, c, "k", "1")
 			name := takeBackup(t, c)
 			put(t, c, "k", "2")
@@ -114,7 +114,7 @@ func TestRestoreIntoAnotherVersion(t *testing.T) {
 func TestRestoreToAnotherSize(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")
@@ -131,7 +131,7 @@ func TestRestoreToAnotherSize(t *testing.T) {
 func TestRestoreAfterTotalLoss(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	seen := put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	for _, n := range c.Nodes() {
@@ -152,7 +152,7 @@ func TestRestoreAfterTotalLoss(t *testing.T) {
 func TestRestoreAfterLostQuorum(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	for _, n := range []string{"b", "c"} {
@@ -181,7 +181,7 @@ func TestRestoreAfterLostQuorum(t *testing.T) {
 func TestRestoreRefused(t *testing.T) {
 	t.Parallel()
 	c := restoring(t)
-	c.Found(1, v36, "a")
+	c.Bootstrap(1, v36, "a")
 	put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")
@@ -248,7 +248,7 @@ func TestRestoreOfTheExistingToolsBackups(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
 			c := restoring(t)
-			c.Found(1, v36, "a")
+			c.Bootstrap(1, v36, "a")
 			put(t, c, "k", "1")
 			name := takeBackup(t, c)
 			put(t, c, "k", "2")

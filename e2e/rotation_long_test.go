@@ -41,7 +41,7 @@ func TestKopsRotatesItsCAs(t *testing.T) {
 		}
 		c.Node(name).PKIDir = dirs[name]
 	}
-	c.Found(3, v36, names...)
+	c.Bootstrap(3, v36, names...)
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	for _, step := range []struct {

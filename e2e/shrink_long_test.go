@@ -18,7 +18,7 @@ func TestNoWriteFailsWhereTwoBecomeOne(t *testing.T) {
 	for _, version := range []string{v35, v36, v37} {
 		t.Run(version, func(t *testing.T) {
 			c := start(t, quick...)
-			c.Found(2, version, "a", "b")
+			c.Bootstrap(2, version, "a", "b")
 			handOver(t, c, c.Node("a")) // the last by name is removed
 			c.Eventually(harness.Soon, "processes that etcd lets go", func(context.Context) error {
 				r, err := c.Status()

@@ -38,7 +38,7 @@ func TestALearnerRunsOutOfSpace(t *testing.T) {
 	c := start(t, "--learner-timeout=30s", "--replace-grace=5s")
 	small := c.Node("c")
 	c.NewDisk(small, 900) // the first try leaves its data
-	c.Found(2, v36, "a", "b")
+	c.Bootstrap(2, v36, "a", "b")
 	client, err := c.Node("a").Client()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ const memory = 256 << 20
 // is read all the same.
 func TestAHostileStoreAgainstLittleMemory(t *testing.T) {
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	pids := map[string]int{}
 	for _, n := range c.Nodes() {

@@ -21,7 +21,7 @@ import (
 func TestAStoreFromBeforeARestore(t *testing.T) {
 	t.Parallel()
 	c := restoring(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	put(t, c, "k", "1")
 	name := takeBackup(t, c)
 	put(t, c, "k", "2")
@@ -70,7 +70,7 @@ func closed(c *harness.Cluster, reasons ...string) error {
 func TestARecordThatNobodyStaged(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	record := func(number int) string { return filepath.Join(c.Store, "control/incarnations", fmt.Sprint(number)) }

@@ -30,7 +30,7 @@ func TestTakeoverKilledAnywhere(t *testing.T) {
 			o := options(t, quick...)
 			o.Bin = bin
 			c := harness.New(t.Context(), t, o)
-			c.Found(2, v36, "a", "b")
+			c.Bootstrap(2, v36, "a", "b")
 			w := c.Write()
 			writes(t, c, w)
 			asExisting(t, c)

@@ -23,7 +23,7 @@ func TestAnUpgradeIsTakenBack(t *testing.T) {
 	first, gate := filepath.Join(dir, "first"), filepath.Join(dir, "gate")
 	put(c, "[ -e "+first+" ] || echo $ETCD_NAME >"+first, "if [ $(cat "+first+") != $ETCD_NAME ]; then",
 		": >"+dir+"/second", "while ! [ -e "+gate+" ]; do sleep 0.1; done", "fi")
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
@@ -69,7 +69,7 @@ func TestAMinorVersionThatDies(t *testing.T) {
 	said := filepath.Join(t.TempDir(), "said-")
 	put(c, "ETCD_LISTEN_CLIENT_URLS=http://127.0.0.1:0 timeout -s KILL 4 "+etcd36(t, c)+` "$@" >>`+said+"$ETCD_NAME 2>&1",
 		"echo panic: no luck today", "exit 7")
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)

@@ -22,7 +22,7 @@ func TestDaemonsFetchWhatIsOnTheWay(t *testing.T) {
 	const between = "3.6.11"
 	m := newMirror(t, options(t).EtcdDirs, between, v37, v35)
 	c := harness.New(t.Context(), t, withMirror(t, m, v35))
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
@@ -57,7 +57,7 @@ func TestADaemonTakesNoArchiveWithAnotherDigest(t *testing.T) {
 	m := newMirror(t, options(t).EtcdDirs, v36)
 	m.trust(t, v36, strings.Repeat("0", 64))
 	c := harness.New(t.Context(), t, withMirror(t, m, v35))
-	c.Found(1, v35, "a")
+	c.Bootstrap(1, v35, "a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	before := processes(c)

@@ -163,7 +163,7 @@ func TestADaemonFetchesWhatItLacks(t *testing.T) {
 	t.Parallel()
 	m := newMirror(t, options(t).EtcdDirs, v36)
 	c := harness.New(t.Context(), t, withMirror(t, m, v35))
-	c.Found(1, v35, "a")
+	c.Bootstrap(1, v35, "a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(1, v36)

@@ -35,7 +35,7 @@ func TestVersionsWithAuthentication(t *testing.T) {
 	o := options(t, quick...)
 	o.Unwatched = true
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	client, err := c.Node("a").Client()
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAnAlarmHoldsTheVersion(t *testing.T) {
 	o := options(t, quick...)
 	o.Env = []string{"ETCD_QUOTA_BACKEND_BYTES=4194304"}
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	client, err := c.Node("a").Client()
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestKeysOfTheV2StoreHoldTheVersion(t *testing.T) {
 	o := options(t, quick...)
 	o.Env = []string{"ETCD_ENABLE_V2=true", "ETCD_SNAPSHOT_COUNT=50"}
 	c := harness.New(t.Context(), t, o)
-	c.Found(1, v35, "a")
+	c.Bootstrap(1, v35, "a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	v2(t, c, http.MethodPut, "/apps/one")
@@ -224,7 +224,7 @@ func TestAWrongBinaryHoldsTheVersion(t *testing.T) {
 	all := o.EtcdDirs
 	o.EtcdDirs = dir
 	c := harness.New(t.Context(), t, o)
-	c.Found(1, v35, "a")
+	c.Bootstrap(1, v35, "a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	before := processes(c)

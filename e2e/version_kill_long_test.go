@@ -166,7 +166,7 @@ func (k *killing) passed(count int) func(context.Context) error {
 func TestKillsInAChangeOfThreeMembers(t *testing.T) {
 	t.Parallel()
 	k := newKilling(t, options(t, calm...))
-	k.c.Found(3, v36, "a", "b", "c")
+	k.c.Bootstrap(3, v36, "a", "b", "c")
 	w := k.c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
@@ -199,7 +199,7 @@ func TestKillsInAChangeOfThreeMembers(t *testing.T) {
 func TestKillsInAForcedSnapshot(t *testing.T) {
 	t.Parallel()
 	k := newKilling(t, options(t, calm...))
-	k.c.Found(3, v35, "a", "b", "c")
+	k.c.Bootstrap(3, v35, "a", "b", "c")
 	w := k.c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
@@ -226,7 +226,7 @@ func TestKillsOnTheWayBack(t *testing.T) {
 	o, put := withLater(t, options(t, calm...))
 	k := newKilling(t, o)
 	put(k.c, "echo panic: no luck today", "exit 7")
-	k.c.Found(3, v36, "a", "b", "c")
+	k.c.Bootstrap(3, v36, "a", "b", "c")
 	w := k.c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)

@@ -56,7 +56,7 @@ func TestTheWayOfKops(t *testing.T) {
 			}
 			o.EtcdDirs = layout(t, all, withUtl, steps[0])
 			c := harness.New(t.Context(), t, o)
-			c.Found(3, "3.5.7", "a", "b", "c")
+			c.Bootstrap(3, "3.5.7", "a", "b", "c")
 			w := c.Write()
 			w.Watch()
 			w.WaitMore(harness.Soon, 10)
@@ -89,7 +89,7 @@ func TestTheWayOfKopsWithOnePatch(t *testing.T) {
 	all := o.EtcdDirs
 	o.EtcdDirs = layout(t, all, false, map[string][]string{"3.6.11": nil})
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, "3.6.11", "a", "b", "c")
+	c.Bootstrap(3, "3.6.11", "a", "b", "c")
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)

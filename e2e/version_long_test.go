@@ -26,7 +26,7 @@ import (
 func TestADowngradeIsTakenBack(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(3, v35)
@@ -126,7 +126,7 @@ func enableDowngrade(t *testing.T, n *harness.Node) error {
 func TestAVersionTwoMinorsDown(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v37, "a", "b", "c")
+	c.Bootstrap(3, v37, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(3, v35)
@@ -167,7 +167,7 @@ func TestTheLinesOfAPlanByHand(t *testing.T) {
 
 func changesByHand(t *testing.T, from, to string) {
 	c := start(t, quick...)
-	c.Found(3, from, "a", "b", "c")
+	c.Bootstrap(3, from, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	env := byHand(t, c)
@@ -204,7 +204,7 @@ func changesByHand(t *testing.T, from, to string) {
 func TestAVersionTwoMinorsUp(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(3, v37)

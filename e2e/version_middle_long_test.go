@@ -18,7 +18,7 @@ import (
 // first member runs that, with it and a follower that does not yet.
 func midway(t *testing.T, c *harness.Cluster, from, to string) (w *harness.Writer, first, next *harness.Node) {
 	t.Helper()
-	c.Found(3, from, "a", "b", "c")
+	c.Bootstrap(3, from, "a", "b", "c")
 	w = c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
@@ -145,7 +145,7 @@ func TestAPartitionInADowngrade(t *testing.T) {
 	o.Net = harness.NewNet(t)
 	k := newKilling(t, o)
 	c := k.c
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)

@@ -23,7 +23,7 @@ func TestALogBornOn34(t *testing.T) {
 	const seldom = "ETCD_SNAPSHOT_COUNT=100000"
 	o.Env = []string{"ETCD_ENABLE_V2=true", seldom}
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v34, "a", "b", "c")
+	c.Bootstrap(3, v34, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	v2(t, c, http.MethodPut, "/apps/one")

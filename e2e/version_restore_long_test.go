@@ -23,7 +23,7 @@ import (
 func TestThreeMembersGoWhereOnlyARestoreLeads(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	refusedWithoutWord(t, c, 3, v34)
@@ -60,7 +60,7 @@ func TestThreeMembersGoWhereOnlyARestoreLeads(t *testing.T) {
 func TestARestoreAfterDowngrades(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(1, v37, "a")
+	c.Bootstrap(1, v37, "a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	p := promise(t, c)
@@ -102,7 +102,7 @@ func TestEachVersionFromWhichOnlyARestoreLeads(t *testing.T) {
 		t.Run(fmt.Sprintf("3.%d", minor), func(t *testing.T) {
 			t.Parallel()
 			c := restoring(t, quick...)
-			c.Found(1, versions[0], "a")
+			c.Bootstrap(1, versions[0], "a")
 			w := c.Write()
 			for _, version := range versions {
 				c.SetSpec(1, version)
@@ -137,7 +137,7 @@ func away(t *testing.T, o harness.Options) (*harness.Cluster, *harness.Writer, p
 	t.Helper()
 	o.Restored = true
 	c := harness.New(t.Context(), t, o)
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	p := promise(t, c)
@@ -176,7 +176,7 @@ func TestAMachineIsReplacedOnTheWayByARestore(t *testing.T) {
 	o.Restored = true
 	k := newKilling(t, o)
 	c := k.c
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	p := promise(t, c)
@@ -215,7 +215,7 @@ func TestAPartitionOnTheWayByARestore(t *testing.T) {
 func TestARestoreIsTakenBackWhileClientsAreKeptAway(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(3, v35, "a", "b", "c")
+	c.Bootstrap(3, v35, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	ids := c.ClusterIDs()

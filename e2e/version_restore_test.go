@@ -105,7 +105,7 @@ func nothingQueued(t *testing.T, c *harness.Cluster) {
 func TestAVersionThatOnlyARestoreReaches(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
-	c.Found(1, v35, "a")
+	c.Bootstrap(1, v35, "a")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	refusedWithoutWord(t, c, 1, v34)

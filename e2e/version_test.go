@@ -97,7 +97,7 @@ func withLater(t *testing.T, o harness.Options) (harness.Options, func(c *harnes
 func TestAVersionAMinorDownAndUp(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	for _, version := range []string{v35, v36} {
@@ -144,7 +144,7 @@ func TestAVersionThatDoesNotComeUp(t *testing.T) {
 	o, put := withLater(t, options(t, quick...))
 	c := harness.New(t.Context(), t, o)
 	put(c, "echo panic: no luck today", "exit 7")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	c.SetSpec(3, later)
 	if text := c.WaitHold(harness.Soon, "version-failed"); !strings.Contains(text, "no luck today") {
@@ -186,7 +186,7 @@ func TestAChangeOfVersionOutlivesTheDaemons(t *testing.T) {
 	dir := t.TempDir()
 	gate := filepath.Join(dir, "gate")
 	put(c, ": >"+dir+"/runs-$ETCD_NAME", "while ! [ -e "+gate+" ]; do sleep 0.1; done")
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	c.SetSpec(3, later)
 	var between string
@@ -224,7 +224,7 @@ func TestAMinorUpFromAnOldPatch(t *testing.T) {
 	t.Parallel()
 	const old = "3.5.21"
 	c := start(t, quick...)
-	c.Found(3, old, "a", "b", "c")
+	c.Bootstrap(3, old, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(3, v36)

@@ -88,7 +88,7 @@ func TestAPartitionInAChangeOfVersion(t *testing.T) {
 	o := options(t, quick...)
 	o.Net = harness.NewNet(t)
 	c, between, open := gated(t, o)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.Watch()
 	w.WaitMore(harness.Soon, 10)
@@ -127,7 +127,7 @@ func TestADiskHangsInAChangeOfTwoVoters(t *testing.T) {
 	}
 	c, between, open := gated(t, options(t, "--replace-grace=10m", "--bootstrap-grace=2s"))
 	disks := map[string]*harness.Disk{"a": c.NewDisk(c.Node("a"), 600), "b": c.NewDisk(c.Node("b"), 600)}
-	c.Found(2, v36, "a", "b")
+	c.Bootstrap(2, v36, "a", "b")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	c.SetSpec(2, later)

@@ -160,9 +160,9 @@ func (c *Cluster) Start(names ...string) []*Node {
 	return nodes
 }
 
-// Found writes the spec, starts the nodes, and waits until they are a cluster
+// Bootstrap writes the spec, starts the nodes, and waits until they are a cluster
 // of that many voters.
-func (c *Cluster) Found(count int, version string, names ...string) {
+func (c *Cluster) Bootstrap(count int, version string, names ...string) {
 	c.t.Helper()
 	c.SetSpec(count, version)
 	c.Start(names...)

@@ -28,7 +28,7 @@ func TestDefects(t *testing.T) {
 		{"08-text-in-files-is-as-it-was-given", textIsAsGiven},
 		{"09-addresses-of-IPv6-have-brackets", bracketsOfIPv6},
 		{"10-archives-are-checked", archivesAreChecked},
-		{"11-phases-found-one-cluster", phasesFoundOneCluster},
+		{"11-phases-bootstrap-one-cluster", phasesBootstrapOneCluster},
 		{"12-join-phase-without-endpoint-is-a-usage-error", phaseWithoutEndpoint},
 		{"13-errors-once-and-the-join-line-always", errorsOnce},
 		{"14-waiting-ends", waitingEnds},

@@ -83,7 +83,7 @@ func nasty(t *testing.T, first cluster.Incarnation) [][2]string {
 func TestNastyObjects(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
 	before := etcdPIDs(c)

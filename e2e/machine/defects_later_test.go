@@ -19,7 +19,7 @@ import (
 )
 
 // 11: every process made a cluster token of its own.
-func phasesFoundOneCluster(t *testing.T) {
+func phasesBootstrapOneCluster(t *testing.T) {
 	h := newHost(t, "a", v36)
 	h.ok("init")
 	file := h.path("saved.db")

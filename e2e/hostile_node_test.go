@@ -100,7 +100,7 @@ func (s *stranger) serve(t *testing.T, c *harness.Cluster) {
 func TestAStrangerIsNobodysLeaseVoter(t *testing.T) {
 	t.Parallel()
 	c := start(t)
-	c.Found(3, v36, "a", "b", "c")
+	c.Bootstrap(3, v36, "a", "b", "c")
 	c.Start("d")
 	w := c.Write()
 	w.WaitMore(harness.Soon, 10)
