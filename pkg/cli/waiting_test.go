@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,8 +11,9 @@ import (
 func TestWaitingSaysWhatForOnceAndThenWhatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said strings.Builder
-		what := "waiting for a"
-		stop := Waiting(&said, func() string { return what })
+		var what atomic.Value
+		what.Store("waiting for a")
+		stop := Waiting(&said, func() string { return what.Load().(string) })
 		for _, step := range []struct {
 			after time.Duration
 			what  string
@@ -28,11 +30,11 @@ func TestWaitingSaysWhatForOnceAndThenWhatChanges(t *testing.T) {
 			if said.String() != step.want {
 				t.Errorf("it has said %q, want %q", said.String(), step.want)
 			}
-			what = step.what
+			what.Store(step.what)
 		}
 		stop()
 		stop()
-		what = "waiting for c"
+		what.Store("waiting for c")
 		time.Sleep(time.Minute)
 		if strings.Contains(said.String(), "c\n") {
 			t.Error("it goes on")

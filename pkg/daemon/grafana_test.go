@@ -230,7 +230,7 @@ func TestEtcdServesItsMetrics(t *testing.T) {
 			_, page := get(t, a.ClientURL+"/metrics")
 			for where, expr := range used {
 				for _, name := range metricName.FindAllString(expr, -1) {
-					if !strings.HasPrefix(name, "etcdadm_") && !strings.Contains(page, "\n"+name) {
+					if strings.HasPrefix(name, "etcd_") && !strings.Contains(page, "\n"+name) {
 						return fmt.Errorf("%s is on %s, which etcd does not serve", where, name)
 					}
 				}
