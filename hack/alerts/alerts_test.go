@@ -194,6 +194,13 @@ func testAlerts(t *testing.T, alerts map[string]rulefmt.Rule, scenes []scene) {
 	}
 }
 
+// What fails two months before it matters is no reason to wake somebody.
+func TestTheRenewalOfCertificatesIsAWarning(t *testing.T) {
+	if got := read(t, rules)["EtcdadmRenewalFails"].Labels["severity"]; got != "warning" {
+		t.Errorf("its severity is %q", got)
+	}
+}
+
 // read returns the rules of a file by name. Prometheus refuses files that are not well-formed, and templates too.
 func read(t *testing.T, file string) map[string]rulefmt.Rule {
 	t.Helper()
