@@ -4,6 +4,7 @@ import (
 	"embed"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
@@ -63,7 +64,8 @@ func units(names []string, dir, flags string) (list []unit, err error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, unit{initfiles.RenewServiceName, text}, unit{initfiles.RenewTimerName, initfiles.RenewTimer()})
+		timer := initfiles.RenewTimer(initfiles.RenewEach(60 * 24 * time.Hour))
+		list = append(list, unit{initfiles.RenewServiceName, text}, unit{initfiles.RenewTimerName, timer})
 	}
 	return list, nil
 }

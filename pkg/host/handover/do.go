@@ -10,6 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
@@ -126,8 +127,10 @@ func (r *runner) stopped(ctx context.Context) error {
 }
 
 func (r *runner) removeStarters(ctx context.Context, paths []string) error {
-	if err := operate.StopTimer(ctx, r.m.Config(), paths); err != nil {
-		return err
+	// etcd is down by now: a timer is no reason to leave it so.
+	if err := operate.StopTimer(ctx, r.m.Config(), paths); err != nil && r.o.Warned != nil {
+		r.o.Warned("Renewal", fmt.Sprintf("systemd did not stop %s, which does no harm here: %v; fix that, then run: "+
+			"systemctl stop %[1]s", initfiles.RenewTimerName, err))
 	}
 	for _, path := range paths {
 		if err := removeFile(path); err != nil {

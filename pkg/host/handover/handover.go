@@ -34,6 +34,8 @@ type Options struct {
 	OpenStore func(ctx context.Context, location string) (*store.Store, error)
 	// Began is called before a step, nil for nobody.
 	Began func(machine.Step)
+	// Warned is called with what is odd and holds nothing back, and what it is of.
+	Warned func(of, text string)
 }
 
 // A Result is what was done.

@@ -19,6 +19,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -46,8 +47,9 @@ func (r *runner) observe(ctx context.Context) (machine.Observation, error) {
 	if err := r.authorities(h, cfg, obs.At); err != nil {
 		return obs, err
 	}
+	theirs := operate.RenewalOfOthers(cfg.Paths)
 	for _, path := range machine.StarterPaths(cfg) {
-		if _, err := os.Lstat(path); err == nil {
+		if _, err := os.Lstat(path); err == nil && !slices.Contains(theirs, path) {
 			h.Starters = append(h.Starters, path)
 		}
 	}

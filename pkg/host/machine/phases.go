@@ -39,8 +39,8 @@ var phases = map[Action][]Phase{
 		{Name: "configure", Short: "write the files of the init system", next: (*world).configure},
 		{Name: "start", Short: "start etcd", next: (*world).start},
 		{Name: "etcdctl", Short: "write the environment and the wrapper of etcdctl", next: (*world).etcdctl},
-		{Name: "renewal", Short: "have a timer of systemd renew the certificates", next: (*world).renewal},
 		{Name: "health", Short: "wait until etcd serves", next: (*world).health},
+		{Name: RenewalPhase, Short: "have a timer of systemd renew the certificates", next: (*world).renewal},
 		{Name: PostInit, Short: "print how to join other machines", next: nothing},
 	},
 	Join: {
@@ -53,9 +53,9 @@ var phases = map[Action][]Phase{
 		{Name: "start", Short: "start etcd, and promote the member if it soon catches up", Network: true,
 			next: (*world).start},
 		{Name: "etcdctl", Short: "write the environment and the wrapper of etcdctl", next: (*world).etcdctl},
-		{Name: "renewal", Short: "have a timer of systemd renew the certificates", next: (*world).renewal},
 		{Name: "health", Short: "wait until etcd serves, and promote the member to a voter", Network: true,
 			next: (*world).healthAndVote},
+		{Name: RenewalPhase, Short: "have a timer of systemd renew the certificates", next: (*world).renewal},
 	},
 	Reset: {
 		{Name: "remove-member", Short: "remove the member from the cluster", Network: true, next: (*world).leave},

@@ -10,20 +10,35 @@ import (
 
 // A Renewal is what there is that renews the certificates.
 type Renewal struct {
-	// Program is the path of this etcdadm, empty where it is not known.
+	// Program is the path of etcdadm that root is to run again and again, empty where there is none
+	// that nobody else can change.
 	Program string
-	// Enabled says that systemd starts the renewal each day.
+	// Problem says why no timer is made, empty where nothing is in the way.
+	Problem string
+	// Enabled says that systemd starts the renewal.
 	Enabled bool
+	// Theirs are the files in place of the units that a person has written, changed or masked.
+	Theirs []string
 }
+
+// RenewalPhase is the phase of Init and Join that has certificates renewed. It comes last, and the
+// member does not depend on it.
+const RenewalPhase = "renewal"
 
 // renewWithin is how long before the end of a certificate of a year it is renewed.
 const renewWithin = 60 * 24 * time.Hour
 
-// RenewFlags are the flags of "etcdadm certs renew all" for this machine, each day.
+// within is how long before its end a certificate is renewed.
+func within(cfg Config) time.Duration {
+	return min(time.Duration(cfg.Certificates.Lifetime)/3, renewWithin)
+}
+
+// RenewSchedule is how often this machine is to renew what ends soon.
+func RenewSchedule(cfg Config) initfiles.RenewSchedule { return initfiles.RenewEach(within(cfg)) }
+
+// RenewFlags are the flags of "etcdadm certs renew all" for this machine, by [RenewSchedule].
 func RenewFlags(cfg Config) []string {
-	life, flags := time.Duration(cfg.Certificates.Lifetime), []string(nil)
-	flags = append(flags, "--within="+InDays(min(life/3, renewWithin)))
-	defaults := Defaults()
+	flags, defaults := []string{"--within=" + InDays(within(cfg))}, Defaults()
 	if cfg.Paths.Certificates != defaults.Paths.Certificates {
 		flags = append(flags, "--certs-dir="+cfg.Paths.Certificates)
 	}
@@ -46,11 +61,13 @@ func (p Paths) RenewPaths() (service, timer string) {
 	return p.inUnits(initfiles.RenewServiceName), p.inUnits(initfiles.RenewTimerName)
 }
 
-// renewal has systemd renew the certificates each day. Where the authority's key is not on
-// the machine nothing here can, and another timer of that name that is enabled stays.
+// renewal has systemd renew the certificates. Where the authority's key is not on the machine
+// nothing here can. What a person has in place of one of the units stays, and so does another
+// timer of that name that is enabled.
 func (w *world) renewal() (Operation, *Hold) {
 	r := w.obs.Renewal
-	if w.cfg.Service.InitSystem != Systemd || !w.obs.Host.InitSystem || w.obs.PKI.CA != CAReady || r.Program == "" {
+	if w.cfg.Service.InitSystem != Systemd || !w.obs.Host.InitSystem || w.obs.PKI.CA != CAReady || r.Program == "" ||
+		r.Problem != "" || len(r.Theirs) > 0 {
 		return nil, nil
 	}
 	service, timer := w.cfg.Paths.RenewPaths()
@@ -65,8 +82,8 @@ func (w *world) renewal() (Operation, *Hold) {
 		return nil, invalid(err)
 	}
 	files := []initfiles.File{
-		{Path: service, Mode: initfiles.UnitMode, Content: text},
-		{Path: timer, Mode: initfiles.UnitMode, Content: initfiles.RenewTimer()},
+		{Path: service, Mode: initfiles.UnitMode, Content: initfiles.Marked(text)},
+		{Path: timer, Mode: initfiles.UnitMode, Content: initfiles.Marked(initfiles.RenewTimer(RenewSchedule(w.cfg)))},
 	}
 	if !r.Enabled {
 		return &WriteFiles{files}, nil // writing the timer enables it

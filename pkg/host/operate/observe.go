@@ -197,10 +197,11 @@ func (m *Machine) ready(dir string) (ready, foreign bool) {
 
 // readFiles reads what earlier runs have written.
 func (m *Machine) readFiles(obs *machine.Observation) {
+	theirs := RenewalOfOthers(m.cfg.Paths)
 	for _, path := range machine.WrittenPaths(m.cfg) {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			continue // to write it says better what is wrong
+		if err != nil || slices.Contains(theirs, path) {
+			continue // to write it says better what is wrong; what is a person's is not ours
 		}
 		obs.Files[path] = string(b)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"time"
@@ -102,6 +103,8 @@ type Machine struct {
 	rewritten bool
 	// said is when the reasons to wait were reported last.
 	said map[machine.Reason]time.Time
+	// changeable is [changeable], but in tests.
+	changeable func(path string, bits fs.FileMode) string
 }
 
 // New returns the machine. It changes nothing.
@@ -110,7 +113,7 @@ func New(ctx context.Context, o Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{o: o, cfg: cfg, nonce: observe.NewToken(), versionOpen: cfg.Version.IsZero()}
+	m := &Machine{o: o, cfg: cfg, nonce: observe.NewToken(), versionOpen: cfg.Version.IsZero(), changeable: changeable}
 	if m.versionOpen {
 		m.cfg.Version = machine.DefaultVersion
 	}
@@ -292,7 +295,10 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		}
 		held = holding{}
 		if err := again.note(ctx, r.Steps, *step); err != nil {
-			return r, err
+			if goal, err = m.unrenewed(ctx, goal, *step, err); err != nil {
+				return r, err
+			}
+			continue
 		}
 		if m.o.Began != nil && again.begins(*step) {
 			m.o.Began(*step)
@@ -301,8 +307,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		err = m.do(ctx, goal, obs, *step)
 		if m.later(err, *step) {
 			// The world has changed since the observation, or etcd does not take the change yet.
-			lasted := refused.note(err, began, time.Now())
-			if lasted == 0 || lasted < m.limit(step.Do, err) {
+			if lasted := refused.note(err, began, time.Now()); lasted == 0 || lasted < m.limit(step.Do, err) {
 				if err := m.waitRefused(ctx, err, lasted); err != nil {
 					return r, err
 				}
@@ -311,7 +316,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		}
 		refused = refusals{}
 		r.Steps = append(r.Steps, *step)
-		if err != nil {
+		if goal, err = m.unrenewed(ctx, goal, *step, err); err != nil {
 			return r, &StepError{Phase: step.Phase, Err: err}
 		}
 	}

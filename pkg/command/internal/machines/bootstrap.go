@@ -180,8 +180,8 @@ func (t *task) build(ctx context.Context) error {
 			fmt.Fprintf(w, "To add a machine, copy %s from %s to the same directory there, and run on it:\n\n\t%s\n",
 				authority(cfg), cfg.Paths.Certificates, v.Join)
 		}
-		if v.Changed && t.goal.Phase == "" {
-			fmt.Fprint(w, renewalWords(cfg))
+		if v.Changed && t.goal.Phase == "" || t.goal.Phase == machine.RenewalPhase {
+			fmt.Fprint(w, renewalWords(cfg, r.Last.Renewal))
 		}
 		return nil
 	})
