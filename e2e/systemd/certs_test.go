@@ -60,6 +60,7 @@ func TestRenewalWithoutRestart(t *testing.T) {
 
 // Whoever makes a cluster by hand has to schedule nothing: a timer runs from init and join on,
 // after a reboot too, what it starts renews a certificate that ends soon, and a reset takes it away.
+// Root runs nothing by it that others can replace, and a timer that is masked is left alone.
 func TestATimerRenewsByDefault(t *testing.T) {
 	t.Parallel()
 	machines := Start(t, 2)
@@ -88,9 +89,27 @@ func TestATimerRenewsByDefault(t *testing.T) {
 		t.Errorf("m2 has other certificates\n%s\nthan before\n%s", now, was)
 	}
 
+	say(t, "a program that anybody can replace, and certificates of three days")
+	m1.Do("cp /usr/local/bin/etcdadm /var/tmp/etcdadm; systemctl disable -q --now etcdadm-certs-renew.timer; " +
+		"rm /etc/systemd/system/etcdadm-certs-renew.*; systemctl daemon-reload")
+	contains(t, "the phase", m1.Do("/var/tmp/etcdadm init phase renewal --version "+newer),
+		"others than root can change /var/tmp", "Run each day")
+	m1.Do("test ! -e /etc/systemd/system/etcdadm-certs-renew.timer")
+	m1.Do("etcdadm init phase renewal --cert-lifetime=72h --version " + newer + "; " +
+		"systemd-analyze verify etcdadm-certs-renew.timer; grep OnCalendar=hourly /etc/systemd/system/etcdadm-certs-renew.timer; " + on)
+
 	say(t, "reboot, reset")
 	m1.Reboot()
 	m1.Await(soon, on)
 	m2.Do("etcdadm reset")
 	m2.Do(gone)
+
+	say(t, "a timer that is masked stays so")
+	const masked = "test $(readlink /etc/systemd/system/etcdadm-certs-renew.timer) = /dev/null"
+	m2.Do("systemctl mask etcdadm-certs-renew.timer")
+	if r := m2.Do("etcdadm join " + url(m1) + " --version " + newer); strings.Contains(r, "no timer") {
+		t.Errorf("join says\n%s", r)
+	}
+	m2.Do(masked + "; test ! -e /etc/systemd/system/etcdadm-certs-renew.service")
+	m2.Do("etcdadm reset; " + masked)
 }

@@ -135,12 +135,14 @@ func TestPhasesOneByOne(t *testing.T) {
 		m.Do(fmt.Sprintf("etcdadm %s phase %s %s --version %s --init-system systemd", action, name, endpoint, newer))
 	}
 	for _, p := range []string{
-		"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "post-init-instructions"} {
+		"install", "certificates", "snapshot", "configure", "start", "etcdctl", "health", "renewal",
+		"post-init-instructions",
+	} {
 		phase(m1, "init", p, "")
 	}
 	m1.Give(m2, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
 	for _, p := range []string{
-		"stop", "certificates", "membership", "install", "configure", "start", "etcdctl", "health",
+		"stop", "certificates", "membership", "install", "configure", "start", "etcdctl", "health", "renewal",
 	} {
 		phase(m2, "join", p, url(m1))
 	}
