@@ -30,6 +30,21 @@ func Chooses(fs *pflag.FlagSet, group string, names ...string) {
 	}
 }
 
+// filled is the annotation of flags that the program has set itself.
+const filled = "etcdadm_filled"
+
+// Fill sets a flag that the person did not give, as the environment or a context has it. A command line
+// that is advised goes without: it finds the value where this one did.
+func Fill(fs *pflag.FlagSet, name, value string) error {
+	if err := fs.Set(name, value); err != nil {
+		return err
+	}
+	return fs.SetAnnotation(name, filled, []string{"true"})
+}
+
+// given says whether a flag was given by the person.
+func given(f *pflag.Flag) bool { return f != nil && f.Changed && f.Annotations[filled] == nil }
+
 func group(f *pflag.Flag) string {
 	if f == nil || len(f.Annotations[chooses]) == 0 {
 		return ""
@@ -65,6 +80,9 @@ var stored = strings.Fields(`get configure-cluster list-backups list-commands de
 func Pasteable(cmd *cobra.Command, text string) string {
 	flag := StoreFlag(cmd, "")
 	text = plan.AtStore(text, flag)
+	if !given(cmd.Flags().Lookup(contextName)) && !given(cmd.Flags().Lookup(storeName)) {
+		flag = "" // the other program finds the store where this one did
+	}
 	var b strings.Builder
 	at := 0
 	for _, m := range lines.FindAllStringSubmatchIndex(text, -1) {
@@ -127,17 +145,13 @@ func command(root *cobra.Command, words []string) (*cobra.Command, int) {
 	return at, taken
 }
 
-// sameFlags are the flags that cmd was given of those that another command has in the same group.
+// sameFlags are the flags that cmd was given, by the person, of those that another command has in the same group.
 func sameFlags(cmd, other *cobra.Command) (flags []string) {
 	if other == nil {
 		return nil
 	}
-	named := false
-	if f := cmd.Flags().Lookup(contextName); f != nil && f.Changed && group(f) != "" {
-		named = true // the others come from the context
-	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Changed || group(f) == "" || group(other.Flag(f.Name)) != group(f) || named && f.Name != contextName {
+		if !given(f) || group(f) == "" || group(other.Flag(f.Name)) != group(f) {
 			return
 		}
 		value := f.Value.String()

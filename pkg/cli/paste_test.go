@@ -69,13 +69,47 @@ func TestAdvisedLinesAreAboutTheSameCluster(t *testing.T) {
 		{adm, []string{"member", "start", "--nodes=a:1,b:2", "--insecure"}, "observe again: etcdadm plan; or etcdadm info",
 			"observe again: etcdadm plan --insecure --nodes=a:1,b:2; or etcdadm info"},
 		{adm, []string{"plan", "--context=lab", "--nodes=a:1"}, "etcdadm member start --node=a",
-			"etcdadm member start --context=lab --node=a"},
+			"etcdadm member start --context=lab --nodes=a:1 --node=a"},
+		// One that is given beside a context takes precedence over what that says.
+		{adm, []string{"plan", "--context=lab", "--nodes=b:1,c:1", "--insecure"}, "etcdadm status; etcd-manager-ctl status",
+			"etcdadm status --context=lab --insecure --nodes=b:1,c:1; etcd-manager-ctl --context=lab status"},
 		{adm, []string{"plan", "--backup-store=/x"}, "etcd-manager-ctl status", "etcd-manager-ctl --backup-store=/x status"},
 		{adm, []string{"alarm", "--endpoints=https://a:1", "--insecure"}, "etcdadm info, etcdadm status",
 			"etcdadm info --endpoints=https://a:1 --insecure, etcdadm status"},
 	} {
 		if got := Pasteable(tree(t, tc.program, tc.args...), tc.text); got != tc.want {
 			t.Errorf("%s %q: %q\nis   %q\nwant %q", tc.program, tc.args, tc.text, got, tc.want)
+		}
+	}
+}
+
+// A flag from the environment or a context is not in a line that is advised, which finds it there
+// again; where the store is known, the placeholder for it is replaced.
+func TestAdvisedLinesHaveNoFlagOfTheEnvironment(t *testing.T) {
+	for _, tc := range []struct {
+		args       []string
+		text, want string
+	}{
+		{[]string{"plan"}, "etcdadm status; etcd-manager-ctl status", "etcdadm status; etcd-manager-ctl status"},
+		{[]string{"plan"}, "etcd-manager-ctl --backup-store=STORE resume", "etcd-manager-ctl --backup-store=/env resume"},
+		{[]string{"plan", "--nodes=b:1"}, "etcdadm status", "etcdadm status --nodes=b:1"},
+		{[]string{"plan", "--context=prod", "--nodes=b:1", "--insecure"}, "etcdadm status; etcd-manager-ctl status",
+			"etcdadm status --context=prod --insecure --nodes=b:1; etcd-manager-ctl --context=prod status"},
+	} {
+		cmd := tree(t, "etcdadm", tc.args...)
+		for name, value := range map[string]string{"nodes": "a:1", "backup-store": "/env"} {
+			if cmd.Flags().Changed(name) {
+				continue
+			}
+			if err := Fill(cmd.Flags(), name, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := Fill(cmd.Flags(), "no-flag", "x"); err == nil {
+			t.Error("a flag that does not exist is filled")
+		}
+		if got := Pasteable(cmd, tc.text); got != tc.want {
+			t.Errorf("%q: %q\nis   %q\nwant %q", tc.args, tc.text, got, tc.want)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (o *ConnectOptions) complete(fs *pflag.FlagSet, known bool) error {
 		if value == "" || fs.Changed(name) || known && name != "timeout" {
 			continue
 		}
-		if err := fs.Set(name, value); err != nil {
+		if err := cli.Fill(fs, name, value); err != nil {
 			return cli.Usagef("%s: %v", variable(name), err)
 		}
 	}

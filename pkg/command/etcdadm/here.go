@@ -88,7 +88,7 @@ func (t *tool) fromContext(cmd *cobra.Command, c contexts.Context, how string) e
 		if fs.Lookup(name) == nil || fs.Changed(name) {
 			continue
 		}
-		if err := fs.Set(name, value); err != nil {
+		if err := cli.Fill(fs, name, value); err != nil {
 			return cli.WithHint(fmt.Errorf("the context %s: %s: %w", c.Name, name, err),
 				"etcd-manager-ctl config set-context "+c.Name+" --"+name+"=...")
 		}

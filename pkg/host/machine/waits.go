@@ -11,8 +11,10 @@ func Waits(goal Goal, cfg Config, why *Hold) string {
 	if why.Reason != ClusterUnreachable || goal.Action != Join {
 		return why.Text
 	}
-	likely := "check the address"
+	likely := "is the address right?"
 	switch {
+	case strings.Contains(why.Text, "no leader"):
+		likely = "are enough of its voters running, and do they reach each other?"
 	case strings.Contains(why.Text, "nothing listens"), strings.Contains(why.Text, "connection refused"):
 		likely = "is this the client port of a member that runs (2379 by default)?"
 	case strings.Contains(why.Text, "no connection within"):

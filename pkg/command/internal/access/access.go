@@ -77,7 +77,7 @@ func (a *Access) environment() error {
 		if f := fs.Lookup(name); text == "" || f == nil || f.Changed {
 			continue
 		}
-		if err := fs.Set(name, text); err != nil {
+		if err := cli.Fill(fs, name, text); err != nil {
 			return cli.Usagef("%s: %v", variable, err)
 		}
 	}

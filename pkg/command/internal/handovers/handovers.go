@@ -141,7 +141,7 @@ func environment(fs *pflag.FlagSet) error {
 		if f := fs.Lookup(name); f == nil || f.Changed || value == "" {
 			continue
 		}
-		if err := fs.Set(name, value); err != nil {
+		if err := cli.Fill(fs, name, value); err != nil {
 			return cli.Usagef("%s: %v", machineflags.Variable(name), err)
 		}
 	}
