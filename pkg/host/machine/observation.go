@@ -68,6 +68,8 @@ type Host struct {
 	SyncTime time.Duration `json:"syncTime,omitempty"`
 	// ReadOnly are directories to which etcdadm writes and cannot.
 	ReadOnly []string `json:"readOnly,omitempty"`
+	// Forbidden are those of them to which root could write.
+	Forbidden []string `json:"forbidden,omitempty"`
 	// UID and GID are those of the wanted user and group, nil where none is wanted.
 	UID *int64 `json:"uid,omitempty"`
 	GID *int64 `json:"gid,omitempty"`

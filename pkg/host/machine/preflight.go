@@ -71,15 +71,19 @@ func Preflight(goal Goal, cfg Config, obs Observation) []Finding {
 }
 
 // JudgedByAll leaves out what only follows from a command that does not run as root, where that is
-// an error: root can write there, and read it.
+// an error: root can write there, and read it. A disk that is mounted read-only stays, which root cannot
+// write either.
 func JudgedByAll(found []Finding) []Finding {
 	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Fatal && f.ID == "IsPrivilegedUser" }) {
 		return found
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(f Finding) bool {
-		return f.ID == "Writable" || strings.Contains(f.Text, "permission denied")
+		return strings.Contains(f.Text, denied)
 	})
 }
+
+// denied is what the system says of a file that root could read or write.
+const denied = "permission denied"
 
 // holder says who has a port, or how to find out.
 func (w *world) holder(port int) string {
@@ -207,7 +211,11 @@ var checks = []Check{
 	{"Writable", "the directories are writable", func(w *world) []Finding {
 		var found []Finding
 		for _, dir := range w.obs.Host.ReadOnly {
-			found = append(found, fatal("mount it writable, or choose another directory", "%s cannot be written", dir)...)
+			next, why := "mount it writable, or choose another directory", ""
+			if slices.Contains(w.obs.Host.Forbidden, dir) {
+				next, why = "let this user write there, or choose another directory", ": "+denied
+			}
+			found = append(found, fatal(next, "%s cannot be written%s", dir, why)...)
 		}
 		return found
 	}},

@@ -42,6 +42,7 @@ func TestPortsThatAreTaken(t *testing.T) {
 func TestWithoutRootOnlyWhatCanBeJudgedIsReported(t *testing.T) {
 	obs := fresh()
 	obs.Host.Root, obs.Host.ReadOnly, obs.Host.Addresses = false, []string{"/opt/bin", "/etc/etcd"}, nil
+	obs.Host.Forbidden = obs.Host.ReadOnly
 	obs.Data.State, obs.Data.Problem = cluster.DiskUnreadable, "open /var/lib/etcd: permission denied"
 	ids := func() (list string) {
 		found := machine.Preflight(machine.Goal{Action: machine.Init}, desired(), obs)
@@ -54,7 +55,11 @@ func TestWithoutRootOnlyWhatCanBeJudgedIsReported(t *testing.T) {
 		strings.Contains(got, "Writable") || strings.Contains(got, "DataDir") {
 		t.Errorf("without root: %s", got)
 	}
-	obs.Host.Root = true
+	obs.Host.Forbidden = []string{"/etc/etcd"} // /opt/bin is on a disk that is mounted read-only
+	if got := ids(); strings.Count(got, "Writable") != 1 {
+		t.Errorf("without root, of a disk that root cannot write either: %s", got)
+	}
+	obs.Host.Root, obs.Host.Forbidden = true, nil
 	if got := ids(); strings.Contains(got, "IsPrivilegedUser") || strings.Count(got, "Writable") != 2 ||
 		!strings.Contains(got, "DataDir") {
 		t.Errorf("as root: %s", got)

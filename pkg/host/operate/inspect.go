@@ -46,7 +46,7 @@ func (m *Machine) Inspect(ctx context.Context, goal machine.Goal) (machine.Obser
 	if unix.Sysinfo(&info) == nil {
 		h.MemoryBytes = int64(uint64(info.Totalram) * uint64(info.Unit))
 	}
-	h.ReadOnly = readOnly(m.cfg)
+	h.ReadOnly, h.Forbidden = readOnly(m.cfg)
 	if obs.Data.State == cluster.DiskEmpty {
 		h.SyncTime = syncTime(nearest(m.cfg.Paths.Data))
 	}
@@ -104,7 +104,7 @@ func nearest(path string) string {
 }
 
 // readOnly returns the directories that are to be written and cannot be.
-func readOnly(cfg machine.Config) []string {
+func readOnly(cfg machine.Config) (bad, forbidden []string) {
 	dirs := []string{cfg.Paths.Data, cfg.Paths.Certificates, cfg.Paths.Environment}
 	switch cfg.Service.InitSystem {
 	case machine.Systemd:
@@ -114,14 +114,22 @@ func readOnly(cfg machine.Config) []string {
 	case machine.Kubelet:
 		dirs = append(dirs, cfg.Paths.Manifests)
 	}
-	var bad []string
 	for _, dir := range dirs {
-		info, err := os.Stat(nearest(dir))
-		if err != nil || !info.IsDir() || unix.Access(nearest(dir), unix.W_OK) != nil {
-			bad = append(bad, dir)
+		at := nearest(dir)
+		info, err := os.Stat(at)
+		if err == nil && info.IsDir() {
+			if err = unix.Access(at, unix.W_OK); err == nil {
+				continue
+			}
+		}
+		bad = append(bad, dir)
+		// Of a mount that is read-only the modes of files are told first.
+		var fs unix.Statfs_t
+		if errors.Is(err, unix.EACCES) && unix.Statfs(at, &fs) == nil && fs.Flags&unix.ST_RDONLY == 0 {
+			forbidden = append(forbidden, dir)
 		}
 	}
-	return bad
+	return bad, forbidden
 }
 
 // syncTime returns how long a small write takes to reach the disk below dir:

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,7 +188,7 @@ func TestReadOnlyAndNearest(t *testing.T) {
 	for _, p := range []*string{&cfg.Paths.Data, &cfg.Paths.Certificates, &cfg.Paths.Environment, &cfg.Paths.Install} {
 		*p = filepath.Join(root, "rw")
 	}
-	if bad := readOnly(cfg); len(bad) > 0 {
+	if bad, _ := readOnly(cfg); len(bad) > 0 {
 		t.Errorf("%q cannot be written", bad)
 	}
 	ro := filepath.Join(root, "ro")
@@ -200,9 +202,18 @@ func TestReadOnlyAndNearest(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(ro, unix.MNT_DETACH) })
 	cfg.Paths.Environment = filepath.Join(ro, "etcd")
-	if bad := readOnly(cfg); len(bad) != 1 || bad[0] != cfg.Paths.Environment {
-		t.Errorf("%q cannot be written", bad)
+	if bad, forbidden := readOnly(cfg); len(bad) != 1 || bad[0] != cfg.Paths.Environment || len(forbidden) > 0 {
+		t.Errorf("%q cannot be written, %q by others than root", bad, forbidden)
 	}
+	cfg.Paths.Data = t.TempDir()
+	asNobody(t, func() {
+		cfg.Paths.Certificates = cfg.Paths.Data
+		bad, forbidden := readOnly(cfg)
+		if !slices.Contains(bad, cfg.Paths.Environment) || slices.Contains(forbidden, cfg.Paths.Environment) ||
+			!slices.Contains(forbidden, cfg.Paths.Data) {
+			t.Errorf("by nobody %q cannot be written, of which root could write %q", bad, forbidden)
+		}
+	})
 	if syncTime(ro) != 0 {
 		t.Error("a disk that cannot be written was measured")
 	}
@@ -212,4 +223,22 @@ func TestReadOnlyAndNearest(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(root, ".etcdadm-sync-*")); len(left) > 0 {
 		t.Errorf("the measuring leaves %q", left)
 	}
+}
+
+// asNobody runs f with the rights that access(2) tells of a user without any.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	runtime.LockOSThread() // the ID is that of a thread
+	defer runtime.UnlockOSThread()
+	const nobody, same = 65534, ^uintptr(0)
+	before := uintptr(os.Getuid())
+	if _, _, err := unix.RawSyscall(unix.SYS_SETREUID, nobody, same, 0); err != 0 {
+		t.Skip("another user's rights cannot be taken here")
+	}
+	defer func() {
+		if _, _, err := unix.RawSyscall(unix.SYS_SETREUID, before, same, 0); err != 0 {
+			t.Error(err)
+		}
+	}()
+	f()
 }
