@@ -40,6 +40,26 @@ func Flag(location string) string {
 	return "--backup-store=" + shell.Quote(location)
 }
 
+// changing are the parts of an answer that are others each time: the IDs of requests, their times, and
+// the port of this machine.
+var changing = []struct {
+	found *regexp.Regexp
+	left  string
+}{
+	{regexp.MustCompile(`(?i)\s*"?\b(?:x-(?:amz|ms|goog)-)?(?:request-?_?id|host-?_?id|trans-?_?id|id-2)\b"? *[:=] *"?[^\s",;<>)]*"?[,;]?`), ""},
+	{regexp.MustCompile(`(?i)\s*\btime *[:=] *\d{4}-\d\d-\d\dT[0-9:.]+Z?[,;]?`), ""},
+	{regexp.MustCompile(`\b((?:read|write) (?:tcp|udp)\d?) \S+->`), "$1 "},
+}
+
+// Steady is the text of an error without what is another in each answer, so that a call that is
+// repeated is reported once for each reason.
+func Steady(text string) string {
+	for _, c := range changing {
+		text = c.found.ReplaceAllString(text, c.left)
+	}
+	return text
+}
+
 // A redacted error is another one with a text that may be shown.
 type redacted struct{ error }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,16 +15,19 @@ type slowness struct {
 	failing func() string
 	report  func(why string)
 
-	mu       sync.Mutex
-	reported bool
-	said     string
+	mu sync.Mutex
+	// said are the reasons that were reported, of which one may be that there is none.
+	said []string
 }
+
+// maxReasons is how many reasons are reported. More than a few say nothing more.
+const maxReasons = 8
 
 // OnSlow has report called, by any goroutine, when a call to the store, but not the copying of a backup,
 // has taken so long, and at once when a try has failed that is followed by others: a person who waits
-// should know for what. It is called again only for another reason. The server is the one that is asked,
-// empty where the driver does not name it, and why is the reason of the last failure, empty where there
-// was none. It is to be called before any other method.
+// should know for what. It is called once for each reason, and only for the first few. The server is the
+// one that is asked, empty where the driver does not name it, and why is the reason of the last failure,
+// empty where there was none. It is to be called before any other method.
 func (s *Store) OnSlow(after time.Duration, report func(server, why string)) {
 	l, dialled := s.objects.(*lazy)
 	s.slow = &slowness{after: after, failing: func() string { return "" }, report: func(why string) { report("", why) }}
@@ -57,9 +61,9 @@ func (s *slowness) look(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why := s.failing()
-	if why == "" && (s.reported || took < s.after) || s.reported && why == s.said {
+	if why == "" && (len(s.said) > 0 || took < s.after) || slices.Contains(s.said, why) || len(s.said) == maxReasons {
 		return
 	}
-	s.reported, s.said = true, why
+	s.said = append(s.said, why)
 	s.report(why)
 }

@@ -27,6 +27,9 @@ func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r 
 	f := following{request: r, why: map[cluster.NodeName]string{}}
 	for range wait.Every(ctx, waitEvery) {
 		v, err := s.Poll(ctx)
+		if line := f.asked(ctx, t.named(err, 0)); line != "" {
+			note(cmd, "%s", line)
+		}
 		if err != nil {
 			continue
 		}
@@ -39,7 +42,7 @@ func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r 
 		}
 		report, _, text, err := t.published(ctx, s)
 		if err != nil {
-			text = err.Error()
+			text = store.Steady(err.Error())
 		}
 		for _, line := range f.progress(report, text) {
 			note(cmd, "%s", line)
@@ -56,6 +59,21 @@ type following struct {
 	// report is the last one that could be read, why what held each of its nodes last.
 	report *reconcile.Report
 	why    map[cluster.NodeName]string
+	// failed is why the store could not be read the last time, empty if it could.
+	failed string
+}
+
+// asked is what to say of the end of a poll: why the store cannot be read, where that is another
+// reason than the time before.
+func (f *following) asked(ctx context.Context, err error) string {
+	before := f.failed
+	if f.failed = ""; err == nil || ctx.Err() != nil {
+		return ""
+	}
+	if f.failed = store.Steady(err.Error()); f.failed == before {
+		return ""
+	}
+	return "the store cannot be read, and is asked again: " + f.failed
 }
 
 // progress is what the coordinator published last and had not published before: the operation
@@ -78,15 +96,22 @@ func (f *following) progress(r *reconcile.Report, text string) (news []string) {
 			if why := holding(*r, n.Name); why != "" {
 				f.why[n.Name] = why
 				lines = append(lines, why)
+			} else if n.Staged != nil && n.Staged.Request == f.request.Name {
+				delete(f.why, n.Name) // it got on, and what holds it from now on is another thing
 			}
 		}
 	}
-	for i, line := range lines {
-		if !slices.Contains(f.shown, line) && !slices.Contains(lines[:i], line) {
+	var shown []string
+	for _, line := range lines {
+		if slices.Contains(shown, line) {
+			continue
+		}
+		shown = append(shown, line)
+		if !slices.Contains(f.shown, line) {
 			news = append(news, line)
 		}
 	}
-	f.shown = lines
+	f.shown = shown
 	return news
 }
 
@@ -168,8 +193,12 @@ func (f *following) behind(v store.View) (lines []string) {
 
 // interrupted is the error of a wait that ends before the request does.
 func (f *following) interrupted(ctx context.Context) error {
-	if len(f.shown) == 0 {
+	last := f.shown
+	if f.failed != "" {
+		last = append(slices.Clone(last), f.failed)
+	}
+	if len(last) == 0 {
 		return fmt.Errorf("it stays queued: %w", ctx.Err())
 	}
-	return fmt.Errorf("it stays queued (%s): %w", strings.Join(slices.Compact(f.shown), "; "), ctx.Err())
+	return fmt.Errorf("it stays queued (%s): %w", strings.Join(last, "; "), ctx.Err())
 }

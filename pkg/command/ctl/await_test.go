@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,6 +55,10 @@ func TestAwaitNamesWhoDoesNotGetOn(t *testing.T) {
 			t.Errorf("step %d says %q, want %q", i, got, step.want)
 		}
 	}
+	twice := report("", plan.Hold{Reason: plan.StoreNotShared, Text: full}, plan.Hold{Reason: plan.NotYet, Text: "b waits"}, short)
+	if got := f.progress(twice, ""); !slices.Equal(f.shown, []string{full}) || len(got) != 0 {
+		t.Errorf("a hold that is there twice is shown as %q, said as %q", f.shown, got)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := f.interrupted(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), full) {
@@ -79,5 +87,86 @@ func TestAwaitNamesWhoDoesNotGetOn(t *testing.T) {
 	f.request.MemberCount = 2
 	if lines := f.behind(two); lines != nil {
 		t.Errorf("nobody is left behind where two were asked for: %q", lines)
+	}
+}
+
+// A node that got on has no reason of before at the end.
+func TestAwaitForgetsWhatHeldANodeThatGotOn(t *testing.T) {
+	f := following{request: cluster.Request{Name: "the-request"}, why: map[cluster.NodeName]string{}}
+	held := &reconcile.Report{
+		Observation: cluster.Observation{Nodes: []cluster.Node{{Name: "c"}}},
+		Holds:       []plan.Hold{{Reason: plan.NodeUnreachable, Text: "c does not answer"}},
+	}
+	f.progress(held, "")
+	// What is planned by now need not name every node.
+	f.progress(&reconcile.Report{Operation: "x", Observation: held.Observation}, "")
+	if f.why["c"] != "c does not answer" {
+		t.Errorf("why c does not get on is %q", f.why["c"])
+	}
+	staged := &reconcile.Report{Operation: "x"}
+	staged.Observation.Nodes = []cluster.Node{{Name: "c", Staged: &cluster.Staged{Request: "the-request"}}}
+	f.progress(staged, "")
+	if why, ok := f.why["c"]; ok {
+		t.Errorf("c, which restores it by now, is held by %q", why)
+	}
+}
+
+// A store that cannot be read while a request is waited for is reported, once for each reason.
+func TestAwaitReportsAStoreThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := store.Open(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.PutRequest(t.Context(), cluster.Request{Kind: cluster.RequestPause, At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetErr(&out)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- (&tool{location: dir}).await(ctx, cmd, s, r) }()
+		control := filepath.Join(dir, "control")
+		for range 2 {
+			time.Sleep(10 * waitEvery)
+			if err := os.Rename(control, control+".away"); err != nil {
+				t.Error(err)
+			}
+			if err := os.Symlink("control", control); err != nil { // a circle
+				t.Error(err)
+			}
+			time.Sleep(10 * waitEvery)
+			if err := errors.Join(os.Remove(control), os.Rename(control+".away", control)); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(10 * waitEvery)
+		stop()
+		err = <-ended
+		note := "note: the store cannot be read, and is asked again: "
+		if strings.Count(out.String(), note) != 2 || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "control") {
+			t.Errorf("it ends with %v, and has said\n%s", err, &out)
+		}
+	})
+	var f following
+	for _, step := range [][2]string{
+		{"denied, RequestID: AB12, HostID: x/y==, api error", "the store cannot be read, and is asked again: denied, api error"},
+		{"denied, RequestID: CD34, HostID: z, api error", ""},
+		{"unreachable", "the store cannot be read, and is asked again: unreachable"},
+	} {
+		if got := f.asked(t.Context(), errors.New(step[0])); got != step[1] {
+			t.Errorf("%s: %q, want %q", step[0], got, step[1])
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := f.interrupted(ctx); !strings.Contains(err.Error(), "(unreachable)") {
+		t.Errorf("interrupted: %v", err)
+	}
+	if got := f.asked(ctx, errors.New("canceled")); got != "" {
+		t.Errorf("the end of the wait is reported: %q", got)
 	}
 }

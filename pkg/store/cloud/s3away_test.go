@@ -38,3 +38,15 @@ func TestS3ServerThatDoesNotAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Why a try failed is the same text each time that it fails so.
+func TestWhyATryFailedHasNoIDOfIt(t *testing.T) {
+	for _, err := range []error{
+		errors.New("https response error StatusCode: 503, RequestID: 7GZ9, HostID: a/b==, not XML"),
+		errors.New("https response error StatusCode: 503, RequestID: 8HA0, HostID: c/d==, not XML"),
+	} {
+		if got := shortly(err); got != "https response error StatusCode: 503, not XML" {
+			t.Errorf("%v: %q", err, got)
+		}
+	}
+}

@@ -215,9 +215,9 @@ func shortly(err error) string {
 	case errors.As(err, &connection):
 		return netreason.Plain(connection.Error())
 	case errors.As(err, &api):
-		return api.ErrorCode() + ": " + api.ErrorMessage()
+		return store.Steady(api.ErrorCode() + ": " + api.ErrorMessage())
 	}
-	return err.Error()
+	return store.Steady(err.Error())
 }
 
 // failing returns why tries fail, empty where none did a moment ago.
