@@ -40,6 +40,9 @@ type ConnectOptions struct {
 	Timeout time.Duration
 	// Notices is where a person reads what the command waits for.
 	Notices io.Writer `json:"-"`
+	// Answered is to be called once the daemons have answered, if they do not only do so
+	// by the end of the command.
+	Answered func() `json:"-"`
 }
 
 // connectFlags are the names of the flags below, each of which has a variable

@@ -127,7 +127,8 @@ func (t *tool) run(cmd *cobra.Command, f func(ctx context.Context, c Cluster) er
 	t.connect.Notices = cmd.ErrOrStderr()
 	flag := cli.StoreFlag(cmd, t.connect.BackupStore)
 	t.out.Paste = func(text string) string { return plan.AtStore(text, flag) }
-	defer cli.Waiting(cmd.ErrOrStderr(), t.connect.waiting)()
+	t.connect.Answered = cli.Waiting(cmd.ErrOrStderr(), t.connect.waiting)
+	defer t.connect.Answered()
 	c, err := t.open(ctx, t.connect)
 	if err == nil {
 		err = f(ctx, c)

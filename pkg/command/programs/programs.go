@@ -38,7 +38,7 @@ func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, er
 		Cluster: o.ClusterName, BackupStore: o.BackupStore, Nodes: o.Nodes,
 		PKIDir: o.PKIDir, Cert: o.Cert, Key: o.Key, CACert: o.CACert,
 		EtcdCert: o.EtcdCert, EtcdKey: o.EtcdKey, EtcdCACert: o.EtcdCACert,
-		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure,
+		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure, Answered: o.Answered,
 		OpenStore: func(ctx context.Context, location string) (*store.Store, error) {
 			return storewait.Open(ctx, location, o.Timeout, o.Notices)
 		},

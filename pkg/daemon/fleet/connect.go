@@ -39,6 +39,8 @@ type ConnectOptions struct {
 	EtcdCert, EtcdKey, EtcdCACert string
 	// Insecure and EtcdInsecure turn TLS off.
 	Insecure, EtcdInsecure bool
+	// Answered, if it is set, is called by Do once a daemon has answered.
+	Answered func()
 }
 
 // A Client is a cluster as one person's command sees it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -57,6 +58,9 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 		}
 		if err := accepted(obs); err != nil {
 			return err
+		}
+		if c.o.Answered != nil && slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Reachable }) {
+			c.o.Answered()
 		}
 		if plan.Done(obs, op) {
 			return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
+	"github.com/etcdadm/etcdadm/pkg/testing/testport"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
@@ -45,6 +46,35 @@ func TestACommandActsUnderALeaseOfItsOwn(t *testing.T) {
 	must(t, c.Do(within(t, time.Minute), liftB))
 	if got := w.ran(); got != "b: quarantine lift" {
 		t.Errorf("what was done already was done again: %s", got)
+	}
+}
+
+// A caller that waits for the daemons learns that they have answered before the operation begins, and not where
+// none does.
+func TestACommandSaysThatTheDaemonsHaveAnswered(t *testing.T) {
+	w := quarantined(t)
+	answered := 0
+	c := w.connect(func(o *ConnectOptions) {
+		o.Answered = func() {
+			if answered++; answered == 1 && w.ran() != "" {
+				t.Errorf("it ran before: %s", w.ran())
+			}
+		}
+	})
+	must(t, c.Do(within(t, time.Minute), liftB))
+	if answered == 0 {
+		t.Error("the daemons have not answered")
+	}
+	gone := t.TempDir()
+	s, err := store.Open(t.Context(), gone)
+	must(t, err)
+	must(t, s.PutNode(t.Context(), store.NodeRecord{Name: "b", Address: testport.Address(t), Boot: "boot-b"}))
+	none := w.connect(func(o *ConnectOptions) {
+		o.Nodes, o.BackupStore = nil, gone
+		o.Answered = func() { t.Error("nobody has answered") }
+	})
+	if err := none.Do(within(t, time.Minute), liftB); err == nil {
+		t.Error("it was done without a daemon")
 	}
 }
 
