@@ -64,6 +64,14 @@ func StoreFlag(cmd *cobra.Command, location string) string {
 	return store.Flag(location)
 }
 
+// Ctl is a command line of etcd-manager-ctl on the store at a location, without one that has a secret.
+func Ctl(location, rest string) string {
+	if flag := store.Flag(location); flag != "" {
+		rest = flag + " " + rest
+	}
+	return "etcd-manager-ctl " + rest
+}
+
 // lines finds command lines in a text: a program, and the words after it that may be commands.
 var lines = regexp.MustCompile(`\b(etcd-manager-ctl|etcdadm)((?: [a-z][a-z0-9-]*)+)`)
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"regexp"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 )
@@ -28,8 +29,20 @@ func redact(text string) string {
 	return secrets[3].ReplaceAllString(text, "${1}"+hidden)
 }
 
-// Shown is a location of a store without the secrets that somebody may have written into it.
-func Shown(location string) string { return redact(location) }
+// Shown is a location of a store without the secrets that somebody may have written into it. A user
+// without a password may be a token.
+func Shown(location string) string {
+	if scheme, rest, ok := strings.Cut(location, "://"); ok {
+		end := len(rest)
+		if i := strings.IndexAny(rest, "/?"); i >= 0 {
+			end = i
+		}
+		if at := strings.LastIndex(rest[:end], "@"); at >= 0 {
+			location = scheme + "://" + hidden + rest[at:]
+		}
+	}
+	return redact(location)
+}
 
 // Flag is the flag that gives a location to a program, for a line that is shown: empty for no location,
 // and for one with a secret.

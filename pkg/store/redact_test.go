@@ -27,3 +27,22 @@ func TestRedact(t *testing.T) {
 		}
 	}
 }
+
+func TestShownLocations(t *testing.T) {
+	for location, want := range map[string]string{
+		"/var/backups":                        "/var/backups",
+		"s3://bucket/dir?region=eu-north-1":   "s3://bucket/dir?region=eu-north-1",
+		"s3://me:secret@bucket/dir":           "s3://REDACTED@bucket/dir",
+		"s3://token@bucket":                   "s3://REDACTED@bucket",
+		"s3://me:sec@ret@bucket/a@b":          "s3://REDACTED@bucket/a@b",
+		"azure://c?accountkey=a2V5&x=mail@me": "azure://c?accountkey=REDACTED&x=mail@me",
+	} {
+		flag := "--backup-store=" + location
+		if want != location {
+			flag = ""
+		}
+		if got := Shown(location); got != want || strings.ReplaceAll(Flag(location), "'", "") != flag {
+			t.Errorf("%s is shown as %s, want %s; the flag is %s", location, got, want, Flag(location))
+		}
+	}
+}

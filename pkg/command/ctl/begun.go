@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -44,13 +43,13 @@ func (t *tool) shows(f do) do {
 // noCluster says what was looked for, and where.
 func (t *tool) noCluster() string {
 	return fmt.Sprintf("the store %s is of no cluster: it holds no spec, no record below control/ and no backup",
-		shown(t.location))
+		store.Shown(t.location))
 }
 
 // begin is the next step where there is no cluster.
 func (t *tool) begin() string {
-	return fmt.Sprintf("check --%s; if it is right, begin the cluster: etcd-manager-ctl --%s=%s --member-count=3 "+
-		"--etcd-version=%s configure-cluster", storeFlag, storeFlag, shell.Quote(shown(t.location)), defaultVersion)
+	return "check --" + storeFlag + "; if it is right, begin the cluster: " +
+		cli.Ctl(t.location, "--member-count=3 --etcd-version="+defaultVersion+" configure-cluster")
 }
 
 // A noClusterError is why there is nothing to show.

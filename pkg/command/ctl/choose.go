@@ -13,7 +13,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -94,8 +93,7 @@ func (t *tool) chooseBackup(ctx context.Context, cmd *cobra.Command, s *store.St
 	if !w.before.IsZero() {
 		text += " and was taken up to " + w.before.UTC().Format(time.RFC3339)
 	}
-	return "", cli.WithHint(errors.New(text),
-		"etcd-manager-ctl --backup-store="+shell.Quote(t.location)+" list-backups -o wide")
+	return "", cli.WithHint(errors.New(text), cli.Ctl(t.location, "list-backups -o wide"))
 }
 
 // ours refuses a backup that nobody has named, and that is of another cluster. One that does

@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/contexts"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 const contextFlag = "context"
@@ -47,7 +48,7 @@ func (t *tool) locateByContext() (ok bool, err error) {
 	}
 	t.location, t.fromPublished = c.BackupStore, c.Published
 	if t.context == "" {
-		note(t.root, "the store is %s, that of the context %s (%s)", shown(t.location), c.Name, how)
+		note(t.root, "the store is %s, that of the context %s (%s)", store.Shown(t.location), c.Name, how)
 	}
 	return true, nil
 }
@@ -88,7 +89,7 @@ func (t *tool) getContexts() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				c.BackupStore = shown(c.BackupStore)
+				c.BackupStore = store.Shown(c.BackupStore)
 				list.Contexts = append(list.Contexts, c)
 				mark := ""
 				if name == f.Current {
@@ -135,7 +136,7 @@ func (t *tool) currentContext() *cobra.Command {
 				return cli.WithHint(fmt.Errorf("no context is the current one in %s", contexts.Where()),
 					"etcd-manager-ctl config use-context NAME")
 			}
-			c.BackupStore = shown(c.BackupStore)
+			c.BackupStore = store.Shown(c.BackupStore)
 			return t.print(cmd, c, func(w io.Writer) error {
 				_, err := fmt.Fprintln(w, c.Name)
 				return err

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -167,20 +166,10 @@ func (t *tool) legacy(f do) func(*cobra.Command, []string) error {
 			return err
 		}
 		if t.out.Text() {
-			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", shown(t.location))
+			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", store.Shown(t.location))
 		}
 		return t.run(f)(cmd, args)
 	}
-}
-
-// shown is a location without a password that somebody wrote into it.
-func shown(location string) string {
-	scheme, rest, ok := strings.Cut(location, "://")
-	host, path, _ := strings.Cut(rest, "/")
-	if at := strings.LastIndex(host, "@"); ok && at >= 0 {
-		return scheme + "://***@" + host[at+1:] + "/" + path
-	}
-	return location
 }
 
 func (t *tool) open(ctx context.Context, cmd *cobra.Command, args []string, f do) error {
@@ -228,10 +217,10 @@ func (t *tool) openAt(ctx context.Context, location string) (*store.Store, error
 // long.
 func (t *tool) named(err error, took time.Duration) error {
 	if errors.Is(err, store.ErrUnreachable) && took >= time.Second {
-		return fmt.Errorf("store %s, after %s: %w", shown(t.location), took.Round(time.Second), err)
+		return fmt.Errorf("store %s, after %s: %w", store.Shown(t.location), took.Round(time.Second), err)
 	}
 	if errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied) {
-		return fmt.Errorf("store %s: %w", shown(t.location), err)
+		return fmt.Errorf("store %s: %w", store.Shown(t.location), err)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 const (
@@ -85,12 +85,12 @@ func (t *tool) locateHere() error {
 	case found[0].Elsewhere:
 		return &cli.UsageError{
 			Text: fmt.Sprintf("the store of the daemon on this machine (%s) is %s, a directory that is another one "+
-				"here, or none", found[0].Where(), shown(found[0].Store)),
+				"here, or none", found[0].Where(), store.Shown(found[0].Store)),
 			Next: "give --" + storeFlag + " with the path that it has for this command",
 		}
 	}
 	t.location = found[0].Store
-	note(t.root, "the store is %s, that of the daemon on this machine (%s%s)", shown(t.location), found[0].Where(),
+	note(t.root, "the store is %s, that of the daemon on this machine (%s%s)", store.Shown(t.location), found[0].Where(),
 		ofCluster(found[0]))
 	return nil
 }
@@ -98,7 +98,11 @@ func (t *tool) locateHere() error {
 // stores are the flags that choose the stores of daemons, one a line.
 func stores(found []daemons.Daemon) (lines []string) {
 	for _, d := range found {
-		lines = append(lines, "give --"+storeFlag+"="+shell.Quote(shown(d.Store)))
+		flag := store.Flag(d.Store)
+		if flag == "" {
+			flag = "--" + storeFlag + " with the location of " + store.Shown(d.Store)
+		}
+		lines = append(lines, "give "+flag)
 	}
 	return lines
 }
@@ -107,7 +111,7 @@ func stores(found []daemons.Daemon) (lines []string) {
 func list(found []daemons.Daemon) string {
 	words := make([]string, len(found))
 	for i, d := range found {
-		words[i] = fmt.Sprintf("%s (%s%s)", shown(d.Store), d.Where(), ofCluster(d))
+		words[i] = fmt.Sprintf("%s (%s%s)", store.Shown(d.Store), d.Where(), ofCluster(d))
 	}
 	return strings.Join(words, ", ")
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -172,7 +171,7 @@ func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request
 	if !there {
 		return store.SpecFile{},
 			cli.WithHint(fmt.Errorf("the store has no backup %s", r.Backup),
-				"etcd-manager-ctl --backup-store="+shell.Quote(t.location)+" list-backups")
+				cli.Ctl(t.location, "list-backups"))
 	}
 	spec, err := s.Spec(ctx)
 	if err != nil && !errors.Is(err, store.ErrAbsent) {

@@ -13,7 +13,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -64,9 +63,8 @@ func (t *tool) get(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []
 	spec, err := s.Spec(ctx)
 	switch {
 	case errors.Is(err, store.ErrAbsent):
-		return cli.WithHint(fmt.Errorf("no spec found in store %s", t.location),
-			"etcd-manager-ctl --backup-store="+shell.Quote(t.location)+" --member-count=3 --etcd-version="+defaultVersion+
-				" configure-cluster")
+		return cli.WithHint(fmt.Errorf("no spec found in store %s", store.Shown(t.location)),
+			cli.Ctl(t.location, "--member-count=3 --etcd-version="+defaultVersion+" configure-cluster"))
 	case errors.Is(err, store.ErrGarbage):
 		return cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
 	case err != nil:

@@ -59,7 +59,7 @@ func (t *tool) top(cmd *cobra.Command, args []string, interval time.Duration, co
 			}
 		}
 		return top.Run(ctx, func(ctx context.Context) (top.Sample, error) { return t.sample(ctx, s) }, screen, top.Config{
-			Where: shown(t.location), Interval: interval, Timeout: limit, Count: count, Now: t.now,
+			Where: store.Shown(t.location), Interval: interval, Timeout: limit, Count: count, Now: t.now,
 		})
 	}
 	return t.open(cmd.Context(), cmd, args, show)

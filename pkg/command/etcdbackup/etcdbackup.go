@@ -87,7 +87,7 @@ func (f *flags) open(ctx context.Context, reported io.Writer) (*store.Store, err
 // shown is a location without its options, which may hold a secret.
 func shown(location string) string {
 	location, _, _ = strings.Cut(location, "?")
-	return location
+	return store.Shown(location)
 }
 
 // closeTime bounds the wait for calls of the store at the end.

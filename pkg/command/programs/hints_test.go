@@ -82,6 +82,21 @@ func TestAdvisedLinesRun(t *testing.T) {
 	}
 }
 
+// No command prints a secret in the location of a store, or advises a line with it.
+func TestNoSecretOfALocationIsPrinted(t *testing.T) {
+	const secret = "token=abc"
+	dir := filepath.Join(t.TempDir(), secret)
+	if err := os.Rename(published(t), dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{"get", "restore-backup nope", "restore-backup latest", "verify nope", "list-backups", "status"} {
+		text, _ := runCtl(t, append([]string{"--backup-store=" + dir}, strings.Fields(args)...)...)
+		if text == "" || strings.Contains(text, secret) {
+			t.Errorf("etcd-manager-ctl %s prints %s", args, text)
+		}
+	}
+}
+
 // The lists of commands by which lines are found are those of the programs.
 func TestAdvisedLinesAreFound(t *testing.T) {
 	for _, c := range ctl.New().Commands() {

@@ -202,7 +202,7 @@ func (o Options) with(ctx context.Context, location string, f func(s *store.Stor
 	err = f(s)
 	if away := errors.Is(err, store.ErrUnreachable) || errors.Is(err, store.ErrDenied); away && location == "" &&
 		o.Location != nil {
-		err = fmt.Errorf("store %s: %w", o.Location(), err)
+		err = fmt.Errorf("store %s: %w", store.Shown(o.Location()), err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 	defer cancel()

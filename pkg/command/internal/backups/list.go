@@ -90,7 +90,7 @@ func (l *list) run(cmd *cobra.Command) error {
 	}
 	if l.out.Text() && l.Location != nil {
 		if location := l.Location(); location != "" {
-			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", location)
+			fmt.Fprintf(cmd.OutOrStdout(), "Backup Store: %s\n", store.Shown(location))
 		}
 	}
 	ctx := cmd.Context()

@@ -14,7 +14,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
-	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -39,7 +38,7 @@ func parseSource(text string) (source, error) {
 		location, name, ok := store.SplitBackupURL(text)
 		if !ok {
 			return source{}, &cli.UsageError{
-				Text: text + " does not name a backup",
+				Text: store.Shown(text) + " does not name a backup",
 				Next: "write STORE-URL/BACKUP-NAME; see the names: etcd-manager-ctl list-backups",
 			}
 		}
@@ -87,7 +86,7 @@ func (s source) String() string {
 	case s.packed != "":
 		return s.packed
 	}
-	return "backup " + s.name + " of " + s.location
+	return "backup " + s.name + " of " + store.Shown(s.location)
 }
 
 // remote says whether it is a backup in a store.
@@ -116,8 +115,8 @@ func (s source) observe(ctx context.Context, reported io.Writer, o backup.FetchO
 	err = withStore(ctx, s.location, reported, func(st *store.Store) error {
 		k.Description, err = backup.Inspect(ctx, st, s.name, o)
 		if errors.Is(err, store.ErrAbsent) {
-			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", s.location, s.name),
-				"etcd-manager-ctl --backup-store="+shell.Quote(s.location)+" list-backups")
+			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", store.Shown(s.location), s.name),
+				cli.Ctl(s.location, "list-backups"))
 		}
 		if err != nil {
 			return explained(err)
