@@ -33,7 +33,7 @@ func s3(t *testing.T, endpoint string) {
 	}
 }
 
-// Who waits for a store that does not answer reads for which one, and for how long already.
+// A person who waits for a store that does not answer reads for which one, and for how long already.
 func TestAStoreThatDoesNotAnswerIsNamedWhileItIsWaitedFor(t *testing.T) {
 	untimed := withoutTimeout(t)
 	unreachable, err := net.Listen("tcp", "127.0.0.1:0")

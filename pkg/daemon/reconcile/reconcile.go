@@ -123,7 +123,7 @@ const (
 	pauseWaiting = 250 * time.Millisecond
 	pauseHeld    = time.Second
 	pauseIdle    = 3 * time.Second
-	// pauseCalm is pauseIdle once nothing has been to do for calmAfter. What other nodes, the
+	// pauseCalm is pauseIdle once there has been nothing to do for calmAfter. What other nodes, the
 	// store or gossip bring ends it; a member that hangs is seen that much later.
 	pauseCalm = 5 * time.Second
 	calmAfter = 30 * time.Second

@@ -15,5 +15,5 @@ func (l *Loop) rest(pause time.Duration) time.Duration {
 	return pause
 }
 
-// calm reports whether nothing has been to do for a while.
+// calm reports whether there has been nothing to do for a while.
 func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmAfter }

@@ -7,7 +7,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// The lease is one for rest while nothing has been to do for a while, and one for work from the
+// The lease is one for rest while there has been nothing to do for a while, and one for work from the
 // moment in which there is news or an operation.
 func TestTheLeaseOfACalmClusterIsOneForRest(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {

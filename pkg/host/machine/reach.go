@@ -47,7 +47,7 @@ func (r Record) WithReached(self cluster.MemberID, voters []cluster.Member) Reco
 	return r
 }
 
-// reachedBy are the IDs of those who were seen to reach a learner.
+// reachedBy are the IDs of the voters that were seen to reach a learner.
 func (r Record) reachedBy(self cluster.MemberID) []string {
 	ids := strings.Split(r.Reached, ",")
 	if ids[0] != self.String() {
@@ -67,8 +67,8 @@ func ReachNotKnown(voters []cluster.Member, seen map[cluster.MemberID]Reach) []c
 }
 
 // Unreached holds the vote of this machine's learner, whose peer port those members do not
-// reach: as a voter it would count for a quorum that may not find together. seen says how that
-// was found. Without any it is nil.
+// reach: as a voter it would count for a quorum whose members may not reach each other. seen says
+// how that was found. Without any it is nil.
 func Unreached(cfg Config, from []cluster.Member, seen string) *Hold {
 	if len(from) == 0 {
 		return nil

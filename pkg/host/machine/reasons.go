@@ -100,7 +100,8 @@ var reasonDocs = []ReasonDoc{
 		"`--init-system=kubelet` on a machine with a kubelet, `--init-system=process` if there is neither; or " +
 			"`--skip-phases=start,health` to only write the files."},
 	{PeerPortClosed, "A voter that answers does not reach the peer port of the machine that joins. With a vote, the new member " +
-		"would count for a quorum that may not find together. Where etcd was to be started, nothing has run; the join is undone.",
+		"would count for a quorum whose members may not reach each other. Where its etcd does not run yet, it is not " +
+		"started. A whole `join` is undone; a phase that is run by itself leaves the learner.",
 		"Open the port, as the text says, and run `join` again. `--ignore-preflight-errors=PeerPorts` goes on without."},
 	{NotRunning, "`handover` found no member on this machine that answers.",
 		"Start it: `etcdadm join` with an endpoint."},

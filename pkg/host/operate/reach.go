@@ -41,7 +41,7 @@ func (m *Machine) leavePeers() {
 // metPeers waits, before this machine's learner is started, until every voter that answers has
 // connected to its peer port. A learner that some do not reach is not started: whoever asks it for
 // its health meanwhile would find one that is to be taken back.
-// It returns the machine's record, where those who have are written.
+// It returns the machine's record, where the voters that have are written.
 func (m *Machine) metPeers(ctx context.Context, goal machine.Goal, obs machine.Observation) (machine.Record, error) {
 	self, voters := machine.Connecting(goal, m.cfg, obs)
 	if voters = m.answering(ctx, voters); len(voters) == 0 || obs.Local != nil {
@@ -151,7 +151,8 @@ func reaching(ctx context.Context, conf *tls.Config, learner cluster.MemberID, v
 	return seen
 }
 
-// reach is what a member's answer says. From 3.4 on it has no number for whom it has never reached.
+// reach is what a member's answer says. From 3.4 on it has no number for a member that it has never
+// reached.
 func reach(active map[cluster.MemberID]bool, err error, from cluster.Member, to cluster.MemberID) machine.Reach {
 	is, reports := active[to]
 	switch {
@@ -164,7 +165,7 @@ func reach(active map[cluster.MemberID]bool, err error, from cluster.Member, to 
 }
 
 // askReach asks the voters whether they reach a learner, again and again for a time while some say
-// that they do not. It returns those, and of whom nothing is known.
+// that they do not. It returns those, and the voters of which nothing is known.
 func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters []cluster.Member,
 	limit time.Duration) (closed, unknown []cluster.Member) {
 	conf, err := m.credentials()
@@ -223,10 +224,10 @@ func (m *Machine) otherMayVote(ctx context.Context, obs machine.Observation, op 
 	return nil
 }
 
-// warnReachUnknown says of whom nothing is known, once.
+// warnReachUnknown names the voters of which nothing is known, once.
 func (m *Machine) warnReachUnknown(unknown []cluster.Member) {
 	if len(unknown) > 0 && m.o.Warned != nil && !m.warnedReach {
 		m.warnedReach = true
-		m.o.Warned("PeerPorts", "whether this machine's peer port is reached is not known of: "+names(unknown))
+		m.o.Warned("PeerPorts", "it is not known whether this machine's peer port is reached by "+names(unknown))
 	}
 }

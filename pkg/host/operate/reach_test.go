@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,5 +121,18 @@ func TestWhatAMemberSaysOfALearner(t *testing.T) {
 		if got := reach(tc.active, tc.err, tc.from, 1); got != tc.want {
 			t.Errorf("%s: %q, want %q", what, got, tc.want)
 		}
+	}
+}
+
+// Voters that do not say whether they reach the peer port are named, once.
+func TestVotersThatDoNotSayAreNamedOnce(t *testing.T) {
+	var said []string
+	m := &Machine{o: Options{Warned: func(id, text string) { said = append(said, id+": "+text) }}}
+	m.warnReachUnknown(nil)
+	for range 2 {
+		m.warnReachUnknown([]cluster.Member{{Name: "a"}, {Name: "b"}})
+	}
+	if want := []string{"PeerPorts: it is not known whether this machine's peer port is reached by a, b"}; !slices.Equal(said, want) {
+		t.Errorf("it says %q", said)
 	}
 }

@@ -115,7 +115,7 @@ func TestUsageErrors(t *testing.T) {
 		{"init phas", "did you mean etcdadm init phase?"},
 		{"init --version=9.9.9", "--version is 9.9.9, but etcdadm supports etcd 3, from 3.4 on; choose one such as 3."},
 		{"init phase nothing", "unknown command"},
-		{"remove", "etcdadm status lists the members"},
+		{"remove", "see the members: etcdadm status"},
 		{"remove a b", "one is removed at a time"},
 		{"reset --endpoints=http://x", "is not https"},
 	} {

@@ -96,7 +96,7 @@ type changed struct {
 func oneMember(_ *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
-		return &cli.UsageError{Text: "the member to remove is missing", Next: "etcdadm status lists the members"}
+		return &cli.UsageError{Text: "the member to remove is missing", Next: "see the members: etcdadm status"}
 	case 1:
 		return nil
 	}

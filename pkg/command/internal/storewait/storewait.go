@@ -1,4 +1,5 @@
-// Package storewait opens the stores of commands, so that who waits for one knows for what.
+// Package storewait opens the stores of commands, so that a person who waits for one knows for
+// what.
 package storewait
 
 import (
