@@ -55,8 +55,9 @@ func TestAwaitNamesWhoDoesNotGetOn(t *testing.T) {
 			t.Errorf("step %d says %q, want %q", i, got, step.want)
 		}
 	}
-	twice := report("", plan.Hold{Reason: plan.StoreNotShared, Text: full}, plan.Hold{Reason: plan.NotYet, Text: "b waits"}, short)
-	if got := f.progress(twice, ""); !slices.Equal(f.shown, []string{full}) || len(got) != 0 {
+	twice := report("", short, plan.Hold{Reason: plan.Restoring, Text: "a fetches it"})
+	if got := f.progress(twice, ""); !slices.Equal(f.shown, []string{full, "a fetches it"}) ||
+		!slices.Equal(got, []string{"a fetches it"}) {
 		t.Errorf("a hold that is there twice is shown as %q, said as %q", f.shown, got)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -147,7 +148,8 @@ func TestAwaitReportsAStoreThatCannotBeRead(t *testing.T) {
 		stop()
 		err = <-ended
 		note := "note: the store cannot be read, and is asked again: "
-		if strings.Count(out.String(), note) != 2 || !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "control") {
+		if strings.Count(out.String(), note) != 2 || !errors.Is(err, context.Canceled) ||
+			strings.Contains(err.Error(), "control") {
 			t.Errorf("it ends with %v, and has said\n%s", err, &out)
 		}
 	})

@@ -89,7 +89,9 @@ func TestNoSecretOfALocationIsPrinted(t *testing.T) {
 	if err := os.Rename(published(t), dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"get", "restore-backup nope", "restore-backup latest", "verify nope", "list-backups", "status"} {
+	for _, args := range []string{
+		"get", "restore-backup nope", "restore-backup latest", "verify nope", "list-backups", "status",
+	} {
 		text, _ := runCtl(t, append([]string{"--backup-store=" + dir}, strings.Fields(args)...)...)
 		if text == "" || strings.Contains(text, secret) {
 			t.Errorf("etcd-manager-ctl %s prints %s", args, text)

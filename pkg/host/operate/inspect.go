@@ -123,7 +123,7 @@ func readOnly(cfg machine.Config) (bad, forbidden []string) {
 			}
 		}
 		bad = append(bad, dir)
-		// Of a mount that is read-only the modes of files are told first.
+		// Of a mount that is read-only the modes of files come first.
 		var fs unix.Statfs_t
 		if errors.Is(err, unix.EACCES) && unix.Statfs(at, &fs) == nil && fs.Flags&unix.ST_RDONLY == 0 {
 			forbidden = append(forbidden, dir)

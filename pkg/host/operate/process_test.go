@@ -225,7 +225,7 @@ func TestReadOnlyAndNearest(t *testing.T) {
 	}
 }
 
-// asNobody runs f with the rights that access(2) tells of a user without any.
+// asNobody has access(2) report in f what a user without rights may do.
 func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	runtime.LockOSThread() // the ID is that of a thread
