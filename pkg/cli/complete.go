@@ -30,6 +30,13 @@ func Complete(most int, orFiles bool, words Words) cobra.CompletionFunc {
 	}
 }
 
+// CompleteWord completes the value of a flag.
+func CompleteWord(words Words) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return offered(cmd, words, "", begun, nil), cobra.ShellCompDirectiveKeepOrder | cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // CompleteList completes the last of several words with commas between them.
 func CompleteList(words Words) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"gocloud.dev/blob/memblob"
+
+	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 )
 
 // Open returns the store at a location:
@@ -65,7 +67,14 @@ func openDir(dir string) (*Store, error) {
 func openBucket(scheme, location string) (*Store, error) {
 	driver, ok := drivers.Load(scheme)
 	if !ok {
-		return nil, fmt.Errorf("open store: this program has no driver for %s://; %s", scheme, supported())
+		meant, letters := "", 2
+		if len(scheme) < 4 { // most are as short, and two letters would make one of any other
+			letters = 1
+		}
+		if near := spelling.Within(letters, strings.ToLower(scheme), schemes()); near != "" {
+			meant = "did you mean " + near + "://? "
+		}
+		return nil, fmt.Errorf("open store: this program has no driver for %s://; %s%s", scheme, meant, supported())
 	}
 	u, err := url.Parse(location)
 	if err != nil {
@@ -81,11 +90,16 @@ func openBucket(scheme, location string) (*Store, error) {
 }
 
 func supported() string {
-	schemes := []string{"file://", "mem://"}
+	return "a location is a path or starts with " + strings.Join(schemes(), "://, ") + "://"
+}
+
+// schemes are those that the program has, in their order.
+func schemes() []string {
+	list := []string{"file", "mem"}
 	drivers.Range(func(scheme, _ any) bool {
-		schemes = append(schemes, scheme.(string)+"://")
+		list = append(list, scheme.(string))
 		return true
 	})
-	slices.Sort(schemes)
-	return "a location is a path or starts with " + strings.Join(schemes, ", ")
+	slices.Sort(list)
+	return list
 }

@@ -340,6 +340,10 @@ func TestLocations(t *testing.T) {
 		"file://./x":              "absolute",
 		"storetest://other":       "unexpected bucket",
 		"storetest://b\x7f/x?s=1": "not a URL",
+		"storetset://bucket":      "no driver for storetset://; did you mean storetest://? a location is",
+		"fiel:///x":               "no driver for fiel://; did you mean file://? a location is",
+		"men://":                  "no driver for men://; did you mean mem://? a location is",
+		"ssh://host":              "no driver for ssh://; a location is",
 	} {
 		if _, err := store.Open(t.Context(), location); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want an error that contains %q", location, err, want)

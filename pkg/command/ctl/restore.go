@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
+	"github.com/etcdadm/etcdadm/pkg/internal/spelling"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -169,9 +170,11 @@ func (t *tool) restorable(ctx context.Context, s *store.Store, r cluster.Request
 		return store.SpecFile{}, fmt.Errorf("look for backup %s: %w", r.Backup, err)
 	}
 	if !there {
-		return store.SpecFile{},
-			cli.WithHint(fmt.Errorf("the store has no backup %s", r.Backup),
-				cli.Ctl(t.location, "list-backups"))
+		hint := cli.Ctl(t.location, "list-backups")
+		if spelling.Nearest(r.Backup, []string{latest}) != "" {
+			hint = "did you mean " + latest + "? The names: " + hint
+		}
+		return store.SpecFile{}, cli.WithHint(fmt.Errorf("the store has no backup %s", r.Backup), hint)
 	}
 	spec, err := s.Spec(ctx)
 	if err != nil && !errors.Is(err, store.ErrAbsent) {

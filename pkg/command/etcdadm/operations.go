@@ -119,6 +119,9 @@ func (t *tool) operation(name string, k plan.Kind) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	for _, f := range k.Flags() {
 		cmd.Flags().Var(&value{op: op, flag: f}, f.Name, f.Doc)
+		if names := observed[f.Name]; names != nil {
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cli.CompleteWord(t.words(names))) // the flag is there
+		}
 	}
 	return cmd
 }

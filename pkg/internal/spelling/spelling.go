@@ -4,7 +4,12 @@ package spelling
 // Nearest returns the known word that is most like word, "" if none is alike:
 // for the question "did you mean". Of equally near ones it is the first.
 func Nearest(word string, known []string) string {
-	best, least := "", max(2, len(word)/3)+1
+	return Within(max(2, len(word)/3), word, known)
+}
+
+// Within is Nearest where at most so many letters may be other ones.
+func Within(letters int, word string, known []string) string {
+	best, least := "", letters+1
 	for _, k := range known {
 		if d := distance(word, k); d < least {
 			best, least = k, d

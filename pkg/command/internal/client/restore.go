@@ -43,7 +43,7 @@ stopped and quorum is lost, starting one of them with --force-new-cluster loses 
 			"--initial-advertise-peer-urls=https://10.0.0.1:2380\n" +
 			"  etcdadm snapshot restore file:///mnt/etcd-store/main/2026-11-20T10:39:37Z-000001 --dry-run\n" +
 			"  etcdadm snapshot restore etcd.backup.zst.age --decrypt-key=key.txt --above-revision=123456",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeSource,
 	}
 	r := restore{tool: &tool{cmd: cmd, out: cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)}}
 	paths, f := machine.Defaults().Paths, cmd.Flags()

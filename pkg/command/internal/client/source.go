@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
@@ -63,6 +65,25 @@ func parseSource(text string) (source, error) {
 		return source{file: text, dataDir: dir}, nil
 	}
 	return source{file: text}, nil
+}
+
+// completeSource completes files, and the name of a backup after the location of its store.
+func completeSource(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	names := func(ctx context.Context, _ *cobra.Command) (list []string, err error) {
+		location, _, ok := store.SplitBackupURL(begun + "x") // the name may have yet to begin
+		if !ok || strings.Contains(begun, "?") {
+			return nil, nil
+		}
+		err = withStore(ctx, location, io.Discard, func(st *store.Store) error {
+			all, err := st.Backups(ctx)
+			for _, b := range all {
+				list = append(list, location+"/"+b.Name)
+			}
+			return err
+		})
+		return list, err
+	}
+	return cli.Complete(1, !isStore(begun), names)(cmd, args, begun)
 }
 
 // packed says whether a file begins as the data of backups does.
