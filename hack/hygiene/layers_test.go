@@ -33,8 +33,9 @@ func TestImportRules(t *testing.T) {
 		{"what is made for tests may use the like", "pkg/testing/etcdtest", Prefix + "pkg/testing/testport", ""},
 		{"an edge may not use an edge", "pkg/coordination/gossip", Prefix + "pkg/certs", "do not import each other"},
 		{"an edge may use its own family", "pkg/store/storetest", Prefix + "pkg/store", ""},
-		{"an edge may use another with a reason", "pkg/node/nodestate", Prefix + "pkg/host/hostfs", ""},
-		{"the reason does not hold backwards", "pkg/host/hostfs", Prefix + "pkg/node/nodestate", "do not import each other"},
+		{"an edge may use another with a reason", "pkg/node/nodestate", Prefix + "pkg/internal/hostfs", ""},
+		{"the reason does not hold backwards", "pkg/internal/hostfs", Prefix + "pkg/node/nodestate",
+			"do not import each other"},
 		{"an edge may not use what joins edges", "pkg/store", Prefix + "pkg/daemon/observe", "go down"},
 		{"the nearest entry counts", "pkg/store", Prefix + "pkg/store/cloud", "go down"},
 		{"joins may use edges", "pkg/daemon/observe", Prefix + "pkg/host/volumes/external", ""},
@@ -103,7 +104,7 @@ func TestMissingNamesWhatTheTreeLacks(t *testing.T) {
 	}}
 	got := " " + strings.Join(Missing(all), " ") + " "
 	for word, want := range map[string]bool{
-		"pkg/cluster/plan": false, "pkg/cluster/sim": true, "pkg/node/nodestate -> pkg/host/hostfs": true,
+		"pkg/cluster/plan": false, "pkg/cluster/sim": true, "pkg/node/nodestate -> pkg/internal/hostfs": true,
 		"hack -> pkg/cluster/plan": false,
 	} {
 		if strings.Contains(got, " "+word+" ") != want {

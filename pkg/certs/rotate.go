@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A StepError says that a step of a rotation is not the one that is due, or

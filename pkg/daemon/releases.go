@@ -15,8 +15,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // releaseCheckEvery is the time between two checks whether releases of etcd are missing.

@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // Objects are the part of a store that backups are read from, and that what

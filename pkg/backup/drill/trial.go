@@ -21,7 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/keyspace"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A Trial says what [Trial.Run] restores.

@@ -17,7 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/isolate"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )

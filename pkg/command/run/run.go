@@ -22,9 +22,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/logfile"
 )
 

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 

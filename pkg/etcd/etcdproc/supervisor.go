@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 var (

@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // Cached returns where the cache keeps the archive, and whether one is there

@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A NotFoundError says that a server has no archive of the version.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // Installed says what [Install] has done.

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A sourceFile is one that is copied, with its name in the copy.

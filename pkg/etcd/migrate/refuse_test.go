@@ -10,7 +10,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 )
 

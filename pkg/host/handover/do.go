@@ -9,12 +9,12 @@ import (
 	"slices"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 

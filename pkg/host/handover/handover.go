@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )

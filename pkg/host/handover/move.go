@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // hasMember says whether a data directory has something in the place of etcd's

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A pair is the files of a certificate authority.

@@ -22,10 +22,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 

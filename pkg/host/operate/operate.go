@@ -18,10 +18,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdrelease"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/initsystem"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
 )

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 func readRecord(cfg machine.Config) (machine.Record, error) {

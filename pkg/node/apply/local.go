@@ -27,8 +27,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A disk that hangs keeps nobody from reading what is in memory, and whoever

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // myidName is the file that names the node where no volume and no flag does.

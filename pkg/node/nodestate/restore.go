@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // Staged reports whether the restored data of an incarnation is on the disk,

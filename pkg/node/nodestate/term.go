@@ -9,7 +9,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/lease"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // ResetTerm lowers the highest term that the node remembers in dir, see

@@ -17,7 +17,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A bundled file is one of the three for the control plane.

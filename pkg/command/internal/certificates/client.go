@@ -15,8 +15,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A client is what certs client has issued.

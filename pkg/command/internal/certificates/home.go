@@ -17,10 +17,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // A finder finds the daemons on this machine.

@@ -13,8 +13,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 // allPairs is the argument that stands for all pairs.

@@ -19,9 +19,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
 func newRestore() *cobra.Command {

@@ -22,7 +22,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
-	"github.com/etcdadm/etcdadm/pkg/host/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
