@@ -140,7 +140,7 @@ func TestALearnerThatRunsIsNotPromotedUnreached(t *testing.T) {
 	a, b, c := hosts[0], hosts[1], hosts[2]
 	found(a, b)
 	c.copyCA(a)
-	const rule = "INPUT -s 192.0.2.1 -p tcp --dport 2380 -j REJECT --reject-with tcp-reset"
+	const rule = "INPUT -s 192.0.2.1 -p tcp --dport 2380 -j DROP"
 	c.firewall("-A " + rule)
 	c.ok("join", a.clientURL(), "--skip-phases=health", "--ignore-preflight-errors=PeerPorts")
 	c.fails(3, []string{"its etcd reports no connection", "member a (https://192.0.2.1:2380) does not reach"},

@@ -29,11 +29,37 @@ func (m *Machine) Apart(ctx context.Context, members []cluster.Member) []machine
 	ctx, cancel := context.WithTimeout(ctx, apartGrace+askTimeout)
 	defer cancel()
 	for began := time.Now(); ; {
-		pairs := apart(ctx, conf, members)
+		pairs := m.withConnected(ctx, apart(ctx, conf, members), members)
 		if len(pairs) == 0 || time.Since(began) > apartGrace || wait.For(ctx, 2*pause) != nil {
 			return pairs
 		}
 	}
+}
+
+// withConnected puts what this machine's kernel shows of the connections to its own member over what the
+// etcds of the others say.
+func (m *Machine) withConnected(ctx context.Context, pairs []machine.Apart, members []cluster.Member) []machine.Apart {
+	peers := machine.URLs(m.cfg).Peer
+	i := slices.IndexFunc(members, func(o cluster.Member) bool { return o.Healthy && cluster.SharePeerURL(o.PeerURLs, peers) })
+	if i < 0 {
+		return pairs
+	}
+	own := members[i]
+	others := slices.DeleteFunc(slices.Clone(members), func(o cluster.Member) bool { return o.ID == own.ID || !o.Healthy })
+	seen := m.connected(ctx, others)
+	for _, o := range others {
+		pair := machine.Apart{From: name(o), To: name(own), URLs: own.PeerURLs}
+		same := func(p machine.Apart) bool { return p.From == pair.From && p.To == pair.To }
+		switch seen[o.ID] {
+		case machine.Reached:
+			pairs = slices.DeleteFunc(pairs, same)
+		case machine.NotReached:
+			if !slices.ContainsFunc(pairs, same) {
+				pairs = append(pairs, pair)
+			}
+		}
+	}
+	return pairs
 }
 
 // apart is Apart as of now.

@@ -153,7 +153,7 @@ func (m *Machine) voteEarly(ctx context.Context, v *earlyVote, obs cluster.Obser
 	}
 	if voters = m.answering(ctx, voters); len(voters) > 0 {
 		var closed []cluster.Member
-		if closed, v.unknown = m.askReach(ctx, self, voters, apartGrace); len(closed) > 0 {
+		if closed, v.unknown = m.askReach(ctx, self, voters, true, apartGrace); len(closed) > 0 {
 			return errors.New("not all voters reach the learner")
 		}
 	}

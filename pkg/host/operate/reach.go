@@ -164,9 +164,19 @@ func reach(active map[cluster.MemberID]bool, err error, from cluster.Member, to 
 	return machine.NotReached
 }
 
+// addConnected puts what this machine's kernel shows over what the members' etcds say.
+func (m *Machine) addConnected(ctx context.Context, seen map[cluster.MemberID]machine.Reach, members []cluster.Member) {
+	for id, r := range m.connected(ctx, members) {
+		if r != machine.ReachUnknown {
+			seen[id] = r
+		}
+	}
+}
+
 // askReach asks the voters whether they reach a learner, again and again for a time while some say
-// that they do not. It returns those, and the voters of which nothing is known.
-func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters []cluster.Member,
+// that they do not. It returns those, and the voters of which nothing is known. Here says that the
+// learner is this machine's.
+func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters []cluster.Member, here bool,
 	limit time.Duration) (closed, unknown []cluster.Member) {
 	conf, err := m.credentials()
 	if err != nil {
@@ -174,6 +184,9 @@ func (m *Machine) askReach(ctx context.Context, learner cluster.MemberID, voters
 	}
 	for began := time.Now(); ; {
 		seen := reaching(ctx, conf, learner, voters)
+		if here {
+			m.addConnected(ctx, seen, voters)
+		}
 		closed, unknown = machine.StillNotReached(voters, seen), machine.ReachNotKnown(voters, seen)
 		if len(closed) == 0 || time.Since(began) > limit || wait.For(ctx, pause/5) != nil {
 			return closed, unknown
@@ -196,7 +209,7 @@ func (m *Machine) mayVote(ctx context.Context, goal machine.Goal, obs machine.Ob
 	if voters = m.answering(ctx, voters); len(voters) == 0 {
 		return nil
 	}
-	closed, unknown := m.askReach(ctx, self.ID, voters, apartGrace)
+	closed, unknown := m.askReach(ctx, self.ID, voters, true, apartGrace)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -217,7 +230,7 @@ func (m *Machine) otherMayVote(ctx context.Context, obs machine.Observation, op 
 	voters := slices.DeleteFunc(slices.Clone(obs.Remote.Members), func(o cluster.Member) bool {
 		return o.Learner || !o.Healthy
 	})
-	closed, _ := m.askReach(ctx, learner.ID, voters, 0)
+	closed, _ := m.askReach(ctx, learner.ID, voters, false, 0)
 	if why := machine.OthersUnreached(learner, closed); why != nil {
 		return why
 	}
