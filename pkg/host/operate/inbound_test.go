@@ -32,7 +32,8 @@ func TestInboundOfThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if from, _, err := inbound("/proc/self/net", port); err != nil || !from[netip.MustParseAddr("127.0.0.9")] || len(from) != 1 {
+	from, _, err := inbound("/proc/self/net", port)
+	if err != nil || !from[netip.MustParseAddr("127.0.0.9")] || len(from) != 1 {
 		t.Errorf("connected is 127.0.0.9, and not %v, %v", from, err)
 	}
 }
@@ -88,7 +89,8 @@ func TestConnectedMembers(t *testing.T) {
 	cfg.Listen.PeerPort = int(netip.MustParseAddrPort(listener.Addr().String()).Port())
 	m := &Machine{cfg: cfg}
 	members := []cluster.Member{
-		{ID: 1, Name: "a", PeerURLs: []string{"https://127.0.0.8:2380"}}, {ID: 2, Name: "b", PeerURLs: []string{"https://127.0.0.9:2380"}},
+		{ID: 1, Name: "a", PeerURLs: []string{"https://127.0.0.8:2380"}},
+		{ID: 2, Name: "b", PeerURLs: []string{"https://127.0.0.9:2380"}},
 	}
 	connect := func(ip byte) {
 		t.Helper()
