@@ -40,7 +40,9 @@ func (m *Machine) Apart(ctx context.Context, members []cluster.Member) []machine
 // etcds of the others say.
 func (m *Machine) withConnected(ctx context.Context, pairs []machine.Apart, members []cluster.Member) []machine.Apart {
 	peers := machine.URLs(m.cfg).Peer
-	i := slices.IndexFunc(members, func(o cluster.Member) bool { return o.Healthy && cluster.SharePeerURL(o.PeerURLs, peers) })
+	i := slices.IndexFunc(members, func(o cluster.Member) bool {
+		return o.Healthy && cluster.SharePeerURL(o.PeerURLs, peers)
+	})
 	if i < 0 {
 		return pairs
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 // connected says of each member whether it is connected to the peer port of this machine, whose etcd
-// runs, as the kernel of this machine shows. The metrics of a member's etcd do not tell a connection
-// that it has opened from one that this machine has.
+// runs, as the kernel of this machine shows. The metrics of a member's etcd count a connection that
+// this machine has opened, too.
 //
 // Where somebody is connected from an address that is no member's, members may come through another
 // address than that of their peer URL, and of those that are not seen nothing is known.
