@@ -102,7 +102,7 @@ func TestNoSecretOfALocationIsPrinted(t *testing.T) {
 // The lists of commands by which lines are found are those of the programs.
 func TestAdvisedLinesAreFound(t *testing.T) {
 	for _, c := range ctl.New().Commands() {
-		if slices.Contains([]string{"config", "version", "help", "completion"}, c.Name()) {
+		if slices.Contains([]string{"config", "docs", "version", "help", "completion"}, c.Name()) {
 			continue
 		}
 		root := Etcdadm()
