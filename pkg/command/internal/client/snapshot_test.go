@@ -286,6 +286,7 @@ func TestThreeAreRestored(t *testing.T) {
 func TestWhatARestoreNeeds(t *testing.T) {
 	t.Parallel()
 	w := newTestCluster(t, "3.7.3", 1, "")
+	w.storageVersion(t)
 	file := filepath.Join(t.TempDir(), "s.db")
 	ok(t, w.with("snapshot", "save", file)...)
 	parent := t.TempDir()

@@ -180,6 +180,20 @@ func (w *testCluster) commit(t *testing.T) {
 	})
 }
 
+// storageVersion waits until a member has written which version its data is of: etcd sets it
+// when the cluster's version changes, and tries again after five seconds where that was before
+// the first commit (monitorStorageVersion).
+func (w *testCluster) storageVersion(t *testing.T) {
+	t.Helper()
+	testwait.For(t, "a storage version", func(ctx context.Context) error {
+		s, err := w.api(t).Status(ctx, w.members[0].ClientURL)
+		if err == nil && s.StorageVersion == "" {
+			err = errors.New("it has none")
+		}
+		return err
+	})
+}
+
 // another returns a member that is not the named one.
 func (w *testCluster) another(name string) *etcdtest.Member {
 	for _, c := range w.members {
