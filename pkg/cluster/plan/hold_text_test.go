@@ -18,7 +18,7 @@ func TestCommandsInHoldsSayWhichStore(t *testing.T) {
 	for _, d := range plan.Reasons() {
 		texts[string(d.Reason)] = d.Means + " " + d.Do
 	}
-	files, err := filepath.Glob("testdata/stories/*.txt")
+	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)
 	}

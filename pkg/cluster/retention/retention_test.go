@@ -15,11 +15,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
-// TestStories runs testdata/stories.txt. Its blocks are "policy", "limits"
+// TestStories runs testdata/scenarios.txt. Its blocks are "policy", "limits"
 // (number and bytes, 0 for none), "now", backup names and, after each name, the
 // verdict that Keep must give. A name may be followed by "damaged" and a size.
 func TestStories(t *testing.T) {
-	file, err := os.Open("testdata/stories.txt")
+	file, err := os.Open("testdata/scenarios.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ import (
 // Run with -rewrite to accept what the planner says, and commit only a
 // difference that you understand.
 func TestStories(t *testing.T) {
-	datadriven.Walk(t, "testdata/stories", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := newStage()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			out, err := s.command(d)
