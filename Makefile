@@ -27,7 +27,7 @@ e2e: build ## run the long tests (build tag e2e), on real systemd where Docker i
 	@$(GO) run ./images etcd e2e >/dev/null
 	$(ETCD) $(subst runtests,runtests -only-tag=e2e -beside=e2e/etcdbackup:pkg/daemon:etcd/migrate,$(TEST)) -count=1 -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
 long: ; @echo $(LONG)
-kind: ## run the stories in kind, KIND='-run NAME' some of them, SHORT=1 a short one; without a node image Kubernetes is compiled first
+kind: ## run the scenarios in kind, KIND='-run NAME' some of them, SHORT=1 a short one; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(if $(SHORT),-short) $(KIND) .
 mutants: ; @$(GO) run ./hack/mutants -go $(GO) $(if $(MUTANTS),-only '$(MUTANTS)') ## break decisions one by one, which tests have to notice; MUTANTS=REGEXP some
 

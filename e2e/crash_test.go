@@ -46,8 +46,8 @@ func crashPoints(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// A scenario is a story that comes to crash points: the sizes that the cluster is
-// to have, one after the other.
+// A scenario comes to crash points: it is the sizes that the cluster is to have, one
+// after the other.
 type scenario struct {
 	points *regexp.Regexp
 	sizes  []int

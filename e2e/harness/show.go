@@ -7,7 +7,7 @@ import (
 )
 
 // A show is what stands in for a test where there is none. Its Fatalf ends the
-// story.
+// scenario.
 type show struct {
 	log      func(text string)
 	mu       sync.Mutex
@@ -15,14 +15,14 @@ type show struct {
 	cleanups []func()
 }
 
-// An ending is the panic by which Fatalf leaves the story.
+// An ending is the panic by which Fatalf leaves the scenario.
 type ending struct{}
 
-// Perform runs a story and then its cleanups, outside of a test. log receives
-// what the story logs; the error is what went wrong.
-func Perform(log func(text string), story func(t T)) error {
+// Perform runs a scenario and then its cleanups, outside of a test. log receives
+// what the scenario logs; the error is what went wrong.
+func Perform(log func(text string), scenario func(t T)) error {
 	s := &show{log: log}
-	s.attempt(func() { story(s) })
+	s.attempt(func() { scenario(s) })
 	for len(s.cleanups) > 0 {
 		last := len(s.cleanups) - 1
 		f := s.cleanups[last]

@@ -47,7 +47,7 @@ const standaloneFile = "/etc/systemd/system/kubelet.service.d/90-standalone.conf
 // skipped are the phases of kubeadm that need a network of pods, or a registry of images.
 const skipped = "--skip-phases=preflight,addon/kube-proxy,addon/coredns"
 
-// A Cluster is a cluster of kind's whose Kubernetes is set up by the story.
+// A Cluster is a cluster of kind's whose Kubernetes is set up by the scenario.
 type Cluster struct {
 	name     string
 	machines []machine

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// deployments is where the deployment of a story is.
+// deployments is where the deployment of a scenario is.
 const deployments = "/apis/apps/v1/namespaces/default/deployments"
 
 // A deployment has controllers and kubelets act on what etcd holds: pods that need neither a network
@@ -23,9 +23,9 @@ type deployment struct {
 func (a *API) deploy(t *testing.T, image string, replicas int) *deployment {
 	t.Helper()
 	d := &deployment{a, replicas}
-	labels := map[string]any{"app": "story"}
+	labels := map[string]any{"app": "scenario"}
 	err := a.do(t.Context(), "POST", deployments, map[string]any{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "story"},
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "scenario"},
 		"spec": map[string]any{
 			"replicas": replicas, "selector": map[string]any{"matchLabels": labels},
 			"template": map[string]any{"metadata": map[string]any{"labels": labels}, "spec": map[string]any{
@@ -50,7 +50,7 @@ func (d *deployment) serves(t *testing.T) {
 			Metadata struct{ Generation int }
 			Status   struct{ ObservedGeneration, Replicas, ReadyReplicas int }
 		}
-		if err := d.api.do(ctx, "GET", deployments+"/story", nil, &got); err != nil {
+		if err := d.api.do(ctx, "GET", deployments+"/scenario", nil, &got); err != nil {
 			return err
 		}
 		s := got.Status
@@ -67,11 +67,11 @@ func (d *deployment) scale(t *testing.T, replicas int) {
 	d.replicas = replicas
 	await(t, "another number of pods", time.Minute, func(ctx context.Context) error {
 		var scale map[string]any
-		if err := d.api.do(ctx, "GET", deployments+"/story/scale", nil, &scale); err != nil {
+		if err := d.api.do(ctx, "GET", deployments+"/scenario/scale", nil, &scale); err != nil {
 			return err
 		}
 		scale["spec"] = map[string]any{"replicas": replicas}
-		return d.api.do(ctx, "PUT", deployments+"/story/scale", scale, nil)
+		return d.api.do(ctx, "PUT", deployments+"/scenario/scale", scale, nil)
 	})
 	d.serves(t)
 }

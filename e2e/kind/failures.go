@@ -37,11 +37,11 @@ func (e *requestError) Unwrap() error { return e.err }
 type failure struct {
 	at  time.Time
 	err error
-	// ends is the machine whose API server the story was ending, if any.
+	// ends is the machine whose API server the scenario was ending, if any.
 	ends machine
 }
 
-// cutOff reports whether the write failed with an API server that the story was ending: its connection
+// cutOff reports whether the write failed with an API server that the scenario was ending: its connection
 // broke, when that API server had it or none yet, or it was refused by an API server that shuts down.
 func (f failure) cutOff() bool {
 	var r *requestError

@@ -1,4 +1,4 @@
-// The stories in kind. It is a module of its own, outside the workspace: kind is for them alone.
+// The scenarios in kind. It is a module of its own, outside the workspace: kind is for them alone.
 module github.com/etcdadm/etcdadm/e2e/kind
 
 go 1.26.0

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 )
 
-// A byHand story has control planes whose etcd etcdadm runs, as static pods, and which kubeadm uses
+// A byHand scenario has control planes whose etcd etcdadm runs, as static pods, and which kubeadm uses
 // as an external etcd.
 type byHand struct {
 	*Cluster
@@ -231,7 +231,7 @@ func (s *byHand) versionIsChanged(t *testing.T, w *Writer) {
 // A plannedLine is a line of etcdadm upgrade plan, and the member that it is for.
 type plannedLine struct{ On, Line string }
 
-// planned returns the plan to the version of the story.
+// planned returns the plan to the version of the scenario.
 func (s *byHand) planned(t *testing.T) []plannedLine {
 	t.Helper()
 	var plan struct{ Steps []plannedLine }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 )
 
-// A handed story has control planes whose etcd is handed to the daemons, and back.
+// A handed scenario has control planes whose etcd is handed to the daemons, and back.
 type handed struct {
 	*byHand
 	store string

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// collect saves what is needed to find out why a story failed, an archive for each machine, and
+// collect saves what is needed to find out why a scenario failed, an archive for each machine, and
 // says where. ARTIFACTS names another directory than a temporary one.
 func (c *Cluster) collect(t *testing.T) {
 	t.Helper()

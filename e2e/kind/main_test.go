@@ -19,7 +19,7 @@ var (
 
 func TestMain(m *testing.M) {
 	if _, err := docker(context.Background(), "version", "--format={{.Server.Version}}"); err != nil {
-		fmt.Fprintf(os.Stderr, "== NOT TESTED: the stories in kind, because Docker does not answer: %v\n", err)
+		fmt.Fprintf(os.Stderr, "== NOT TESTED: the scenarios in kind, because Docker does not answer: %v\n", err)
 		fmt.Fprintln(os.Stderr, `== e2e/kind/setup.sh starts a daemon: eval "$(e2e/kind/setup.sh)"`)
 		os.Exit(0)
 	}
@@ -40,10 +40,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// long skips a story where a short run is wanted: TestManagedStaticPods is the one that it has.
+// long skips a scenario where a short run is wanted: TestManagedStaticPods is the one that it has.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("a short run has one story")
+		t.Skip("a short run has one scenario")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 )
 
-// The versions of etcd that a story begins and ends with.
+// The versions of etcd that a scenario begins and ends with.
 const (
 	oldEtcd = "3.5.35"
 	newEtcd = "3.6.16"
@@ -54,7 +54,7 @@ apiServer:
     etcd-servers-overrides: /events#https://127.0.0.1:4002
 `}
 
-// A managed story has control planes whose etcd the daemons run, as static pods in the form of kops.
+// A managed scenario has control planes whose etcd the daemons run, as static pods in the form of kops.
 type managed struct {
 	*Cluster
 	dir, store string

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// needed are the programs of a node image that the stories call.
+// needed are the programs of a node image that the scenarios call.
 const needed = "bash cat containerd cp ctr flock grep journalctl kubeadm kubectl kubelet mkdir mv rm sh systemctl tar touch"
 
 // usable returns an error that says what a node image lacks. Docker takes the image from its registry

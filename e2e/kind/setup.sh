@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prepares a Debian machine, as root, for the stories in kind: Docker with a
+# Prepares a Debian machine, as root, for the scenarios in kind: Docker with a
 # daemon of its own, which leaves another one of this machine alone.
 #
 #   eval "$(setup.sh)"    installs what is missing, starts the daemon, prints DOCKER_HOST

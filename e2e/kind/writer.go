@@ -21,7 +21,7 @@ const (
 	clients = 4
 )
 
-// A Writer creates ConfigMaps through the API servers as long as the story lasts, and remembers
+// A Writer creates ConfigMaps through the API servers as long as the scenario lasts, and remembers
 // which were acknowledged. It is several clients, each of which waits for its answers.
 type Writer struct {
 	api   *API
@@ -114,7 +114,7 @@ func (w *Writer) answered(n int, start time.Time, err error) bool {
 	return true
 }
 
-// ends notes that the story ends the API server of a machine, "" for none any more.
+// ends notes that the scenario ends the API server of a machine, "" for none any more.
 func (w *Writer) ends(m machine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

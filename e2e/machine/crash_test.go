@@ -25,13 +25,13 @@ import (
 
 func (s scene) action() machine.Action { return machine.Action(s.args[0]) }
 
-// A story makes scenes of one kind.
-type story struct {
+// A scenario makes scenes of one kind.
+type scenario struct {
 	name string
 	open func(t *testing.T) scene
 }
 
-var stories = []story{
+var scenarios = []scenario{
 	{"init", openInit}, {"init with a snapshot", openSnapshot}, {"join", openJoin}, {"reset", openReset}, {
 		"remove", openRemove,
 	},
@@ -149,7 +149,7 @@ func (s scene) steps() []string {
 // on another machine, after its second one, and so on.
 func TestKilledAfterEachStep(t *testing.T) {
 	t.Parallel()
-	for _, st := range stories {
+	for _, st := range scenarios {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			whole := st.open(t)
@@ -189,7 +189,7 @@ var fates = []fate{
 // run again each time, with what else may be killed then.
 func TestKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	for _, st := range stories {
+	for _, st := range scenarios {
 		for _, f := range fates {
 			if (st.name == "remove" || st.name == "init with a snapshot") && f.name != "power cut" {
 				continue // it is as with the others
@@ -270,7 +270,7 @@ func cutOff(t *testing.T, data string) {
 	}
 }
 
-// places says which story comes to the crash points within steps. For some, it
+// places says which scenario comes to the crash points within steps. For some, it
 // is another command line.
 var places = []struct {
 	points *regexp.Regexp
@@ -347,7 +347,7 @@ func TestKilledWithinAStep(t *testing.T) {
 				s.end()
 				return
 			}
-			t.Errorf("no story of this test comes to the crash point %s", point)
+			t.Errorf("no scenario of this test comes to the crash point %s", point)
 		})
 	}
 }
@@ -356,7 +356,7 @@ func TestKilledWithinAStep(t *testing.T) {
 // appears. Whatever etcd has on the disk by then, the command goes on.
 func TestPowerCutInTheFirstStart(t *testing.T) {
 	t.Parallel()
-	for _, st := range []story{{"init", openInit}, {"join", openJoin}} {
+	for _, st := range []scenario{{"init", openInit}, {"join", openJoin}} {
 		for _, file := range []string{"member", "member/snap/db", "member/wal"} {
 			t.Run(st.name+" "+file, func(t *testing.T) {
 				t.Parallel()
@@ -394,7 +394,7 @@ func (s scene) cutAt(file string) bool {
 // comes to its end before that.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	for _, st := range []story{{"init", openInit}, {"join", openJoin}} {
+	for _, st := range []scenario{{"init", openInit}, {"join", openJoin}} {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			s := st.open(t)
@@ -419,8 +419,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// undisturbed returns how long the story's command takes here when nothing happens to it.
-func (st story) undisturbed(t *testing.T) time.Duration {
+// undisturbed returns how long the scenario's command takes here when nothing happens to it.
+func (st scenario) undisturbed(t *testing.T) time.Duration {
 	t.Helper()
 	s := st.open(t)
 	began := time.Now()

@@ -190,7 +190,7 @@ func TestNobodyListens(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	t.Cleanup(func() { full.Close() }) // behind the parallel stories
+	t.Cleanup(func() { full.Close() }) // behind the parallel scenarios
 	closed := func() *os.File {
 		r, w, err := os.Pipe()
 		if err != nil {

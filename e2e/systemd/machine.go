@@ -201,7 +201,7 @@ func (m *Machine) unpackIn(dir string, archive interface{ Read([]byte) (int, err
 	}
 }
 
-// say writes a line of the test's story.
+// say writes a line of the test's scenario.
 func say(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf("%s  %s", time.Now().Format("15:04:05.0"), fmt.Sprintf(format, args...))

@@ -20,7 +20,7 @@ func TestImportRules(t *testing.T) {
 		{"a decision may not use an edge", "pkg/cluster/plan", Prefix + "pkg/store", "depends on decisions only"},
 		{"a decision may not use a leaf", "pkg/cluster/plan", Prefix + "pkg/internal/crashpoint",
 			"depends on decisions only"},
-		{"the package below a decision is one", "pkg/cluster/plan/story", Prefix + "pkg/coordination/gossip",
+		{"the package below a decision is one", "pkg/cluster/plan/scenario", Prefix + "pkg/coordination/gossip",
 			"depends on decisions only"},
 		{"a leaf may not use a library", "pkg/internal/crashpoint", etcd, "nothing outside the project"},
 		{"a leaf may not use a decision", "pkg/internal/crashpoint", Prefix + "pkg/cluster/plan", "go down"},
@@ -99,7 +99,7 @@ func TestEveryExceptionHasItsReason(t *testing.T) {
 }
 
 func TestMissingNamesWhatTheTreeLacks(t *testing.T) {
-	all := []Package{{ImportPath: Prefix + "pkg/cluster/plan/story"}, {
+	all := []Package{{ImportPath: Prefix + "pkg/cluster/plan/scenario"}, {
 		ImportPath: Prefix + "hack/docs", Imports: []string{Prefix + "pkg/cluster/plan"},
 	}}
 	got := " " + strings.Join(Missing(all), " ") + " "

@@ -39,7 +39,7 @@ type press struct {
 	stop func()
 }
 
-// publish plays a story of a press.
+// publish plays a scenario of a press.
 func publish(t *testing.T, f func(t *testing.T, p *press)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

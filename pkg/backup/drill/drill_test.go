@@ -25,8 +25,8 @@ func finder(t *testing.T) etcdbin.Finder {
 	return etcdtest.Finder(t)
 }
 
-// story is a history with a bit of everything; leases in it end at once.
-func story(minor string) *snapshottest.DB {
+// scenario is a history with a bit of everything; leases in it end at once.
+func scenario(minor string) *snapshottest.DB {
 	d := snapshottest.New(minor)
 	d.Lease(77, 600)
 	d.Lease(78, 1)
@@ -72,7 +72,7 @@ func TestTrials(t *testing.T) {
 		for name, change := range histories {
 			t.Run(version+" "+name, func(t *testing.T) {
 				t.Parallel()
-				d := story(minor)
+				d := scenario(minor)
 				change(d)
 				dir := t.TempDir()
 				r, err := Trial{File: d.File(t), Version: etcdversion.Must(version), Finder: f, TempDir: dir}.Run(t.Context())
@@ -98,7 +98,7 @@ func TestTrials(t *testing.T) {
 func TestATrialOfARawDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d := story("3.6")
+	d := scenario("3.6")
 	r, err := Trial{File: snapshottest.Write(t, d.Database(t)), Finder: finder(t), TempDir: dir}.Run(t.Context())
 	if err != nil || r.Etcd.Minor != 6 || r.Keys != int64(d.Keys()) {
 		t.Errorf("%+v, %v", r, err)
@@ -109,9 +109,9 @@ func TestATrialOfARawDatabase(t *testing.T) {
 func TestTrialsThatFail(t *testing.T) {
 	t.Parallel()
 	f := finder(t)
-	good := story("3.6").File(t)
+	good := scenario("3.6").File(t)
 	// etcd's tool restores it, and etcd does not start on it.
-	odd := story("3.6")
+	odd := scenario("3.6")
 	odd.Values["meta"]["storageVersion"] = "3.9.0"
 	for name, tc := range map[string]struct {
 		trial   Trial
@@ -143,7 +143,7 @@ func TestTrialsThatFail(t *testing.T) {
 }
 
 func versionless(t *testing.T) string {
-	d := story("3.5")
+	d := scenario("3.5")
 	d.Values["cluster"] = nil
 	return d.File(t)
 }
@@ -167,7 +167,7 @@ func TestATrialEndsWithItsContext(t *testing.T) {
 	for _, stage := range []string{"restore it", "start etcd on it", "compare its content"} {
 		dir := t.TempDir()
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := Trial{File: story("3.6").File(t), Finder: f, TempDir: dir, Progress: func(s string) {
+		_, err := Trial{File: scenario("3.6").File(t), Finder: f, TempDir: dir, Progress: func(s string) {
 			if s == stage {
 				cancel()
 			}
@@ -221,7 +221,7 @@ func record[T any](t *testing.T, s *store.Store, file string) (v T, there bool) 
 }
 
 func TestVerify(t *testing.T) {
-	d := story("3.6")
+	d := scenario("3.6")
 	s := storeWith(t, "3.6.16", d.Snapshot(t))
 	dir, stages := t.TempDir(), map[string]bool{}
 	v, err := Verify(t.Context(), s, when, Options{
@@ -245,11 +245,11 @@ func TestVerify(t *testing.T) {
 }
 
 func TestDamageIsRecorded(t *testing.T) {
-	good := story("3.6").Snapshot(t)
+	good := scenario("3.6").Snapshot(t)
 	broken := append([]byte(nil), good...)
 	broken[5000] ^= 1
 	// A right digest over what is no database of etcd.
-	odd := story("3.6")
+	odd := scenario("3.6")
 	odd.Raw(9999, []byte("\x0a\x7f"))
 	for name, content := range map[string][]byte{
 		"one bit": broken, "cut off": good[:len(good)-4096], "no entry": odd.Snapshot(t),
@@ -298,7 +298,7 @@ func TestDamageIsRecorded(t *testing.T) {
 
 // What is not the backup's fault does not make it damaged.
 func TestFailuresAreNotRecorded(t *testing.T) {
-	s := storeWith(t, "3.6.16", story("3.6").Snapshot(t))
+	s := storeWith(t, "3.6.16", scenario("3.6").Snapshot(t))
 	if _, err := Verify(t.Context(), s, when, Options{TempDir: "/nonexistent"}); err == nil ||
 		errors.Is(err, backup.ErrDamaged) {
 		t.Error(err)
@@ -330,7 +330,7 @@ type denying struct{ *store.Store }
 func (denying) Put(context.Context, string, []byte) error { return store.ErrDenied }
 
 func TestAStoreThatDeniesRecords(t *testing.T) {
-	s := storeWith(t, "3.6.16", story("3.6").Snapshot(t))
+	s := storeWith(t, "3.6.16", scenario("3.6").Snapshot(t))
 	var reported error
 	v, err := Verify(t.Context(), denying{s}, when, Options{
 		TempDir: t.TempDir(), Unrecorded: func(err error) { reported = err },
@@ -343,7 +343,7 @@ func TestAStoreThatDeniesRecords(t *testing.T) {
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	f := finder(t)
-	d := story("3.6")
+	d := scenario("3.6")
 	// A patch that is not here.
 	s := storeWith(t, "3.6.3", d.Snapshot(t))
 	dir := t.TempDir()

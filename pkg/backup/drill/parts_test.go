@@ -214,7 +214,7 @@ func etcds(t *testing.T, dir string) (nice []string) {
 func TestWhatAKilledTrialLeft(t *testing.T) {
 	t.Parallel()
 	finder(t)
-	file := story("3.6").File(t)
+	file := scenario("3.6").File(t)
 	cmd := helper(t, trialVariable, file)
 	dir := filepath.Dir(file)
 	if got := etcds(t, dir); len(got) != 1 || got[0] != "19" {

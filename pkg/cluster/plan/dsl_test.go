@@ -12,7 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// The language of the stories. One line is one fact; lines are read in order
+// The language of the scenarios. One line is one fact; lines are read in order
 // and a later line amends what an earlier one made.
 //
 //	cluster a b c               nodes a, b, c running members 1, 2, 3 of incarnation t1

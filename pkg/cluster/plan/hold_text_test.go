@@ -20,7 +20,7 @@ func TestCommandsInHoldsSayWhichStore(t *testing.T) {
 	}
 	files, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories: %v", err)
+		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, f := range files {
 		b, err := os.ReadFile(f)

@@ -9,7 +9,7 @@ import (
 )
 
 // The path is known also where something holds the next step, in the middle of it, and as far
-// as it leads. That it is the plan's, each story checks.
+// as it leads. That it is the plan's, each scenario checks.
 func TestUpgradePath(t *testing.T) {
 	const all = " versions=3.4.25,3.5.31,3.5.35,3.6.16,3.7.3\n"
 	of := func(a, b string) string {

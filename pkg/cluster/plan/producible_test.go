@@ -10,11 +10,11 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/observe"
 )
 
-// producible makes sure that a story describes a world that can be seen: it makes
+// producible makes sure that a scenario describes a world that can be seen: it makes
 // the raw answers that nodes would give in it, has observe merge them, and
 // compares what is settled there (which incarnation is the present one, who its
 // members are and how they do, who leads, and the lease voters' record) with the
-// story. A story that settles it otherwise proves nothing.
+// scenario. A scenario that settles it otherwise proves nothing.
 func producible(obs cluster.Observation) error {
 	merged := observe.Of(
 		observe.Sources{Cluster: obs.Cluster, Observer: obs.Observer, Since: obs.Since, Nonce: func() cluster.Token {

@@ -14,7 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// TestStories runs testdata/*.txt. Each file has one story. The commands:
+// TestScenarios runs testdata/*.txt. Each file has one scenario. The commands:
 //
 //	spec members=3 version=3.6.16 grace=10m ...
 //	observe   the facts of a world (see stage); prints nothing
@@ -27,7 +27,7 @@ import (
 //
 // Run with -rewrite to accept what the planner says, and commit only a
 // difference that you understand.
-func TestStories(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := newStage()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -40,7 +40,7 @@ func TestStories(t *testing.T) {
 	})
 }
 
-// brief leaves out of command lines what is the same in every story: the
+// brief leaves out of command lines what is the same in every scenario: the
 // version, and the peer URL of a node, which is made from its name.
 func brief(out string) string {
 	words := strings.SplitAfter(strings.ReplaceAll(out, " --version="+standard.String(), ""), " ")

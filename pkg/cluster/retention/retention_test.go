@@ -15,34 +15,34 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
-// TestStories runs testdata/scenarios.txt. Its blocks are "policy", "limits"
+// TestScenarios runs testdata/scenarios.txt. Its blocks are "policy", "limits"
 // (number and bytes, 0 for none), "now", backup names and, after each name, the
 // verdict that Keep must give. A name may be followed by "damaged" and a size.
-func TestStories(t *testing.T) {
+func TestScenarios(t *testing.T) {
 	file, err := os.Open("testdata/scenarios.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	type story struct {
+	type scenario struct {
 		name     string
 		policy   Policy
 		now      time.Time
 		backups  []cluster.Backup
 		verdicts []string
 	}
-	var stories []*story
+	var scenarios []*scenario
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		line := lines.Text()
 		word, rest, _ := strings.Cut(line, " ")
-		var last *story
-		if len(stories) > 0 {
-			last = stories[len(stories)-1]
+		var last *scenario
+		if len(scenarios) > 0 {
+			last = scenarios[len(scenarios)-1]
 		}
 		switch word {
 		case "", "#":
-		case "story":
-			stories = append(stories, &story{name: rest})
+		case "scenario":
+			scenarios = append(scenarios, &scenario{name: rest})
 		case "policy":
 			hourly, daily, _ := strings.Cut(rest, " ")
 			if last.policy.Hourly, err = ParseDuration(hourly); err != nil {
@@ -77,10 +77,10 @@ func TestStories(t *testing.T) {
 			last.verdicts = append(last.verdicts, strings.TrimSpace(rest))
 		}
 	}
-	if len(stories) < 5 {
-		t.Fatalf("read %d stories", len(stories))
+	if len(scenarios) < 5 {
+		t.Fatalf("read %d scenarios", len(scenarios))
 	}
-	for _, s := range stories {
+	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			for i, v := range Keep(s.policy, s.now, s.backups) {
 				got := "remove: " + v.Reason

@@ -217,7 +217,7 @@ func catch(t *testing.T, c Config, first uint64, invariants string) {
 	t.Errorf("trusting=%v: not caught by %s in 6000 histories; others: %v", c.Trusting, invariants, other)
 }
 
-// TestShrink makes sure that a long story becomes a short one with the same
+// TestShrink makes sure that a long scenario becomes a short one with the same
 // end.
 func TestShrink(t *testing.T) {
 	c := Config{Next: without[*plan.Promote]()}

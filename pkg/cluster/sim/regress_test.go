@@ -7,7 +7,7 @@ import (
 
 // TestRegressions replays what the simulator has found, shrunk. Each was a
 // broken invariant once; the name says what it taught. Most are reported as
-// stories in package plan as well.
+// scenarios in package plan as well.
 func TestRegressions(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -45,7 +45,7 @@ type History struct {
 	// otherwise Holds says why not.
 	Converged bool
 	Holds     []plan.Hold
-	// Log is the story, if the run was recorded.
+	// Log is the scenario, if the run was recorded.
 	Log []string
 }
 

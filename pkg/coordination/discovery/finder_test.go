@@ -18,7 +18,7 @@ func three(w *world, _ *Options) {
 }
 
 func TestEverythingAtOnceOnStart(t *testing.T) {
-	story(t, three, func(w *world, f *Finder) {
+	scenario(t, three, func(w *world, f *Finder) {
 		got := w.take("")
 		for _, e := range []string{"0s read", "0s publish boot1", "0s join b=" + at(2)} {
 			if !strings.Contains(strings.Join(got, "|"), e) {
@@ -32,7 +32,7 @@ func TestEverythingAtOnceOnStart(t *testing.T) {
 }
 
 func TestAnIdleNodeHardlyReads(t *testing.T) {
-	story(t, three, func(w *world, _ *Finder) {
+	scenario(t, three, func(w *world, _ *Finder) {
 		later(time.Second)
 		w.take("")
 		later(21 * time.Minute)
@@ -41,7 +41,7 @@ func TestAnIdleNodeHardlyReads(t *testing.T) {
 }
 
 func TestTwoThatPublishAtTheSameTimeFindEachOther(t *testing.T) {
-	story(t, func(w *world, _ *Options) {
+	scenario(t, func(w *world, _ *Options) {
 		w.start("b", at(2))
 		// b's record appears after a has read and before a has published.
 		w.published = func() { w.records = append(w.records, Record{Name: "b", Address: at(2)}) }
@@ -52,14 +52,14 @@ func TestTwoThatPublishAtTheSameTimeFindEachOther(t *testing.T) {
 }
 
 func TestAloneIsIdleToo(t *testing.T) {
-	story(t, func(*world, *Options) {}, func(w *world, _ *Finder) {
+	scenario(t, func(*world, *Options) {}, func(w *world, _ *Finder) {
 		later(11 * time.Minute)
 		want(t, w.take(""), "0s publish boot1", "0s read", "100ms read", "5m0.1s read", "10m0.1s read")
 	})
 }
 
 func TestObservationsGrowRarerUntilTheNodeComes(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		delete(w.nodes, at(3))
 		o.Interval = time.Second
@@ -77,7 +77,7 @@ func TestObservationsGrowRarerUntilTheNodeComes(t *testing.T) {
 }
 
 func TestANodeThatStaysAwayIsNotAskedMoreOftenForOthers(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		delete(w.nodes, at(3))
 	}, func(w *world, f *Finder) {
@@ -109,7 +109,7 @@ func TestANodeThatStaysAwayIsNotAskedMoreOftenForOthers(t *testing.T) {
 }
 
 func TestALossIsNoticedWithoutWaking(t *testing.T) {
-	story(t, three, func(w *world, _ *Finder) {
+	scenario(t, three, func(w *world, _ *Finder) {
 		later(time.Minute)
 		w.take("")
 		w.stop(at(3))
@@ -121,7 +121,7 @@ func TestALossIsNoticedWithoutWaking(t *testing.T) {
 }
 
 func TestANodeComesBackAtAnotherAddress(t *testing.T) {
-	story(t, three, func(w *world, f *Finder) {
+	scenario(t, three, func(w *world, f *Finder) {
 		later(time.Second)
 		w.stop(at(3))
 		f.Wake()
@@ -139,7 +139,7 @@ func TestANodeComesBackAtAnotherAddress(t *testing.T) {
 }
 
 func TestTheOwnRecordIsWatched(t *testing.T) {
-	story(t, three, func(w *world, f *Finder) {
+	scenario(t, three, func(w *world, f *Finder) {
 		later(time.Second)
 		var r Record
 		w.set(func() { r = w.records[len(w.records)-1] })
@@ -158,7 +158,7 @@ func TestTheOwnRecordIsWatched(t *testing.T) {
 }
 
 func TestPublishingIsTriedAgain(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		w.publishErr = errors.New("no permission")
 		o.Interval = 400 * time.Millisecond
 	}, func(w *world, f *Finder) {
@@ -175,7 +175,7 @@ func TestPublishingIsTriedAgain(t *testing.T) {
 }
 
 func TestABrokenStoreStopsNobody(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		w.start("b", at(2))
 		w.readErr = errors.New("bucket not found")
 		o.Seeds = []Seed{{"b", at(2)}}
@@ -194,7 +194,7 @@ func TestABrokenStoreStopsNobody(t *testing.T) {
 }
 
 func TestAHungStoreStopsNobody(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		w.start("b", at(2))
 		w.hang["read"] = true
 		o.Seeds = []Seed{{"b", at(2)}, {"", at(3)}}
@@ -216,7 +216,7 @@ func TestAHungStoreStopsNobody(t *testing.T) {
 }
 
 func TestAHungNodeStopsNobody(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		clear(w.nodes)
 		w.hang[at(2)] = true
@@ -237,7 +237,7 @@ func TestAHungNodeStopsNobody(t *testing.T) {
 }
 
 func TestSeedsWithoutNames(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		o.Directory = nil
 		o.Seeds = []Seed{{"", at(2)}, {"", "etcd.example.com:3996"}}
 		w.start("b", at(2))
@@ -271,7 +271,7 @@ func TestSeedsWithoutNames(t *testing.T) {
 }
 
 func TestOneAddressIsAskedOnce(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		o.Seeds = []Seed{{"", self}, {"a", at(9)}, {"", at(2)}, {"b", at(2)}}
 		delete(w.nodes, at(2))
@@ -285,7 +285,7 @@ func TestOneAddressIsAskedOnce(t *testing.T) {
 
 func TestTheSeedsDirectoryIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		o.SeedsDir, o.Port = dir, 3996
 		w.start("b", at(2))
 	}, func(w *world, f *Finder) {
@@ -305,7 +305,7 @@ func TestTheSeedsDirectoryIsReadAgain(t *testing.T) {
 }
 
 func TestAnAbsentNodeIsAProblemAfterAWhile(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		delete(w.nodes, at(3))
 	}, func(w *world, f *Finder) {
@@ -323,7 +323,7 @@ func TestAnAbsentNodeIsAProblemAfterAWhile(t *testing.T) {
 }
 
 func TestANodeThatJoinsByItselfIsNoProblem(t *testing.T) {
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		delete(w.nodes, at(3))
 	}, func(w *world, f *Finder) {

@@ -11,7 +11,7 @@ import (
 func TestMachinesOfTheCloudAreJoined(t *testing.T) {
 	asked := 0
 	var fails error
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		three(w, o)
 		w.records = nil // nobody has published: only the cloud knows them
 		o.Sources = []Source{
@@ -69,7 +69,7 @@ func cloudOf(o *Options, w *world, now *[]Seed) *[]time.Duration {
 func TestTheCloudIsAskedAgainWhenANodeHasCome(t *testing.T) {
 	now := []Seed{{"b", at(9)}, {"c", at(3)}}
 	var asked *[]time.Duration
-	story(t, func(w *world, o *Options) { asked = cloudOf(o, w, &now) }, func(w *world, f *Finder) {
+	scenario(t, func(w *world, o *Options) { asked = cloudOf(o, w, &now) }, func(w *world, f *Finder) {
 		// b comes by itself, a second after the cloud was asked: it said where b was before.
 		later(time.Second)
 		w.set(func() { w.joined["b"], now[0].Address = true, at(2) })
@@ -87,7 +87,7 @@ func TestTheCloudIsAskedAgainWhenANodeHasCome(t *testing.T) {
 func TestAWakeShortlyAfterAQuestionIsNotForgotten(t *testing.T) {
 	now := []Seed{{"b", at(2)}, {"c", at(3)}}
 	var asked *[]time.Duration
-	story(t, func(w *world, o *Options) { asked = cloudOf(o, w, &now) }, func(w *world, f *Finder) {
+	scenario(t, func(w *world, o *Options) { asked = cloudOf(o, w, &now) }, func(w *world, f *Finder) {
 		later(20 * time.Minute)
 		f.Wake()
 		later(2 * time.Second)
@@ -104,7 +104,7 @@ func TestTheCloudIsAskedWhileAMachineDoesNotAnswer(t *testing.T) {
 	now := []Seed{{"b", at(2)}, {"c", at(3)}}
 	var asked *[]time.Duration
 	var mute []string
-	story(t, func(w *world, o *Options) {
+	scenario(t, func(w *world, o *Options) {
 		asked = cloudOf(o, w, &now)
 		o.Unanswered = func() []string {
 			w.mu.Lock()

@@ -189,8 +189,8 @@ func (w *world) options() Options {
 	}
 }
 
-// story runs a finder in a world of its own.
-func story(t *testing.T, change func(*world, *Options), report func(*world, *Finder)) {
+// scenario runs a finder in a world of its own.
+func scenario(t *testing.T, change func(*world, *Options), report func(*world, *Finder)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

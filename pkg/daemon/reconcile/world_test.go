@@ -283,8 +283,8 @@ func (l *fakeLease) Release(ctx context.Context) {
 	l.release = append(l.release, ctx.Err())
 }
 
-// run plays a story of w in a bubble of its own time. The loop begins when the
-// story first lets time pass, and has ended when run returns.
+// run plays a scenario of w in a bubble of its own time. The loop begins when the
+// scenario first lets time pass, and has ended when run returns.
 func run(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

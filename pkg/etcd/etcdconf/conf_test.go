@@ -60,7 +60,7 @@ func plainMember(v string) Member {
 }
 
 func TestGolden(t *testing.T) {
-	stories := []struct {
+	scenarios := []struct {
 		name   string
 		member func(version string) Member
 	}{
@@ -85,7 +85,7 @@ func TestGolden(t *testing.T) {
 	for _, v := range []string{"3.4.25", "3.5.35", "3.6.16", "3.7.3"} {
 		t.Run(v, func(t *testing.T) {
 			var b strings.Builder
-			for _, s := range stories {
+			for _, s := range scenarios {
 				m := s.member(v)
 				env, err := Env(m)
 				if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 )
 
-// A story is a world and the plan that the planner sees in it.
-type story struct {
+// A scenario is a world and the plan that the planner sees in it.
+type scenario struct {
 	name string
 	goal machine.Goal
 	cfg  machine.Config
@@ -19,7 +19,7 @@ type story struct {
 	want string
 }
 
-func (s story) run(t *testing.T) {
+func (s scenario) run(t *testing.T) {
 	t.Run(s.name, func(t *testing.T) {
 		if got := steps(t, s.goal, s.cfg, s.obs); got != strings.TrimPrefix(s.want, "\n") {
 			t.Errorf("the plan is\n%s\nand should be\n%s", got, s.want)
@@ -68,7 +68,7 @@ func TestInit(t *testing.T) {
 		return obs
 	}
 	done := bootstrapped(t, desired())
-	for _, s := range []story{
+	for _, s := range []scenario{
 		{"an empty machine", initGoal, desired(), fresh(), `
 install: install etcd 3.6.16 into /opt/bin
 certificates: create a certificate authority in /etc/etcd/pki

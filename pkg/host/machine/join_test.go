@@ -83,7 +83,7 @@ func TestJoin(t *testing.T) {
 			o.Binaries = machine.Binary{Etcd: p, Etcdctl: p, Etcdutl: p}
 		}
 	}
-	for _, s := range []story{
+	for _, s := range []scenario{
 		{"one machine has what it needs before the cluster is changed", join, desired(), func() machine.Observation {
 			o := withCA()
 			o.Remote = answering(a)
@@ -302,7 +302,7 @@ func TestJoinAgainUpgrades(t *testing.T) {
 		"ETCD_INITIAL_CLUSTER": "a=https://10.0.0.1:2380,b=https://10.0.0.2:2380", "ETCD_INITIAL_CLUSTER_STATE": "existing",
 		"ETCD_INITIAL_CLUSTER_TOKEN": "c1",
 	}
-	story{"upgrade", machine.Goal{Action: machine.Join}, cfg, obs, `
+	scenario{"upgrade", machine.Goal{Action: machine.Join}, cfg, obs, `
 install: install etcd 3.6.16 into /opt/bin
 configure: write /etc/etcd/etcd.env, /etc/systemd/system/etcd.service
 start: record that the member has data
@@ -350,7 +350,7 @@ func TestTooFewHealthyVotersMayBeMomentary(t *testing.T) {
 	leads.Remote.Leader = 0xb
 	restarts.Record.Served, restarts.Service.Outdated = true, true
 	lost := ready(sick(a), sick(self))
-	for name, s := range map[string]story{
+	for name, s := range map[string]scenario{
 		"leave":       {goal: reset, obs: running(sick(a), self)},
 		"leader":      {goal: reset, obs: leads},
 		"remove":      {goal: machine.Goal{Action: machine.Remove, TargetID: 0xc}, obs: running(sick(a), self, sick(c))},
@@ -372,7 +372,7 @@ func TestEndpointsOfTwoClustersAreRefused(t *testing.T) {
 	mine := running(healthy("a", 0xa, "10.0.0.1"), healthy("b", 0xb, "10.0.0.2"))
 	mine.Record.Served, mine.Written = true, map[string]string{"ETCD_INITIAL_CLUSTER": "b=https://10.0.0.2:2380"}
 	mine.Remote = two.Remote
-	for name, s := range map[string]story{
+	for name, s := range map[string]scenario{
 		"join":   {goal: machine.Goal{Action: machine.Join}, obs: two},
 		"again":  {goal: machine.Goal{Action: machine.Join}, obs: mine},
 		"reset":  {goal: machine.Goal{Action: machine.Reset}, obs: mine},

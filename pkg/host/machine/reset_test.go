@@ -60,7 +60,7 @@ func TestReset(t *testing.T) {
 	begun.Record = machine.Record{Action: machine.Reset, Last: true}
 	alone := unreachable
 	alone.Left = true
-	for _, s := range []story{
+	for _, s := range []scenario{
 		{"it has left, and so have all others", reset, desired(), alone, left + resetRest},
 		{"one of three", reset, desired(), running(a, self, c),
 			others + "remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3\n" + left + resetRest},
@@ -157,7 +157,7 @@ func TestRemove(t *testing.T) {
 	force.Force = true
 	leads := running(a, self, c)
 	leads.Remote.Leader = c.ID
-	for _, s := range []story{
+	for _, s := range []scenario{
 		{"a dead one by name", remove("c"), desired(), running(a, self, sick(c)),
 			"remove-member: etcdadm member remove --id=8e9e05c52164694d --expect-name=c --expect-voters=3\n"},
 		{"by id", remove("8e9e05c52164694d"), desired(), running(a, self, sick(c)),

@@ -25,7 +25,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// A crash is a story of one operation: how the node comes to it, where it may
+// A crash is a scenario of one operation: how the node comes to it, where it may
 // be killed, and what must hold when the same operation has been given again.
 type crash struct {
 	op     plan.Operation
@@ -181,7 +181,7 @@ var crashes = map[string]crash{
 	},
 }
 
-// inChild says, in the environment of a child, which story it shall die in.
+// inChild says, in the environment of a child, which scenario it shall die in.
 const inChild, childDir = "APPLY_TEST_CRASH", "APPLY_TEST_DIR"
 
 func crashHost(t *testing.T, dir string) *host {
@@ -189,12 +189,12 @@ func crashHost(t *testing.T, dir string) *host {
 }
 
 // killedAt runs this test's child until its crash point.
-func killedAt(t *testing.T, test, story, point, dir string) {
+func killedAt(t *testing.T, test, scenario, point, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	cmd.Env = append(os.Environ(), inChild+"="+story, childDir+"="+dir, crashpoint.Variable+"="+point,
+	cmd.Env = append(os.Environ(), inChild+"="+scenario, childDir+"="+dir, crashpoint.Variable+"="+point,
 		"TMPDIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -204,14 +204,14 @@ func killedAt(t *testing.T, test, story, point, dir string) {
 }
 
 func TestCrashAndTheSameAgain(t *testing.T) {
-	if story := os.Getenv(inChild); story != "" {
+	if scenario := os.Getenv(inChild); scenario != "" {
 		h := crashHost(t, os.Getenv(childDir))
 		if err := h.Boot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		h.must(crashes[story].op)
-		if crashes[story].beside != nil {
-			crashes[story].beside(h)
+		h.must(crashes[scenario].op)
+		if crashes[scenario].beside != nil {
+			crashes[scenario].beside(h)
 		}
 		return
 	}
@@ -271,8 +271,8 @@ func crashEffect(ctx context.Context, dir string, op plan.Operation) error {
 }
 
 func TestCrashOfAnEffectOnTheStore(t *testing.T) {
-	if story := os.Getenv(inChild); story != "" {
-		if err := crashEffect(t.Context(), os.Getenv(childDir), crashEffects[story]); err != nil {
+	if scenario := os.Getenv(inChild); scenario != "" {
+		if err := crashEffect(t.Context(), os.Getenv(childDir), crashEffects[scenario]); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -294,7 +294,7 @@ func TestCrashOfAnEffectOnTheStore(t *testing.T) {
 }
 
 // TestCrashPointsAreAllPassed compares the points of the source with those of
-// the stories.
+// the scenarios.
 func TestCrashPointsAreAllPassed(t *testing.T) {
 	source, reported := map[string]bool{}, map[string]bool{}
 	for _, name := range []string{"local.go", "data.go", "start.go", "backups.go", "restore.go"} {
@@ -312,6 +312,6 @@ func TestCrashPointsAreAllPassed(t *testing.T) {
 		}
 	}
 	if !maps.Equal(source, reported) || len(source) == 0 {
-		t.Errorf("the source has %v, the stories %v", slices.Sorted(maps.Keys(source)), slices.Sorted(maps.Keys(reported)))
+		t.Errorf("the source has %v, the scenarios %v", slices.Sorted(maps.Keys(source)), slices.Sorted(maps.Keys(reported)))
 	}
 }

@@ -298,7 +298,7 @@ func initialMembers(names ...cluster.NodeName) []cluster.InitialMember {
 	return list
 }
 
-// The operations of most stories, for node a and incarnation t1.
+// The operations of most scenarios, for node a and incarnation t1.
 func prepare() *plan.MemberPrepare {
 	return &plan.MemberPrepare{Node: "a", Token: "t1", Version: writes, Voters: initialMembers("a")}
 }

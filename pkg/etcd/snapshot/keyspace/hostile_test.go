@@ -123,7 +123,7 @@ func TestElementsThatOverlap(t *testing.T) {
 
 // Each byte of a snapshot is covered by its digest.
 func TestEveryFlippedByteIsFound(t *testing.T) {
-	good := story().Snapshot(t)
+	good := scenario().Snapshot(t)
 	path := filepath.Join(t.TempDir(), "db")
 	for at := 0; at < len(good); at += 37 {
 		b := slices.Clone(good)
@@ -173,7 +173,7 @@ func TestTheOtherMeta(t *testing.T) {
 }
 
 func FuzzOpen(f *testing.F) {
-	d := story()
+	d := scenario()
 	d.Compacted(3)
 	db := d.Database(f)
 	for page := range len(db) / 4096 {

@@ -29,8 +29,8 @@ func opened(t *testing.T, path string, o Options) *Space {
 	return s
 }
 
-// story is a history with a bit of everything. The comments are revisions.
-func story() *snapshottest.DB {
+// scenario is a history with a bit of everything. The comments are revisions.
+func scenario() *snapshottest.DB {
 	d := snapshottest.New("3.6")
 	d.Lease(77, 60)
 	d.Lease(78, 15)
@@ -54,7 +54,7 @@ func names(keys []Key) string {
 
 func TestWhatASpaceHolds(t *testing.T) {
 	reported := int64(0)
-	s := opened(t, story().File(t), Options{Progress: func(done, total int64) {
+	s := opened(t, scenario().File(t), Options{Progress: func(done, total int64) {
 		if done < reported || done > total {
 			t.Errorf("progress went from %d to %d of %d", reported, done, total)
 		}
@@ -90,7 +90,7 @@ func TestWhatASpaceHolds(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	s := opened(t, story().File(t), Options{})
+	s := opened(t, scenario().File(t), Options{})
 	buffer := make([]byte, 0, 8)
 	for key, want := range map[string]string{"/a/1": "eins", "/b": "", "/c": strings.Repeat("x", 10_000)} {
 		k, _ := s.Get(key)
@@ -120,7 +120,7 @@ func TestKeysByPrefix(t *testing.T) {
 }
 
 func TestEarlierRevisions(t *testing.T) {
-	d := story()
+	d := scenario()
 	d.Compacted(3)
 	path := d.File(t)
 	for rev, want := range map[cluster.Revision]string{
@@ -150,7 +150,7 @@ func TestAnEmptyDatabase(t *testing.T) {
 }
 
 func TestARawDatabase(t *testing.T) {
-	d := story()
+	d := scenario()
 	s := opened(t, snapshottest.Write(t, d.Database(t)), Options{})
 	if sum := s.Summary(); sum.Digest || sum.Keys != 3 {
 		t.Errorf("the summary is %+v", sum)
@@ -160,7 +160,7 @@ func TestARawDatabase(t *testing.T) {
 // A restore raises the revision. That is the newest, also where the
 // compaction that belongs to it is yet to be done.
 func TestARaisedRevision(t *testing.T) {
-	d := story()
+	d := scenario()
 	d.Bump(1000)
 	s := opened(t, d.File(t), Options{})
 	if sum := s.Summary(); sum.Newest != 1007 || sum.Compacted != 1007 || sum.Keys != 3 {
@@ -169,11 +169,11 @@ func TestARaisedRevision(t *testing.T) {
 }
 
 func TestFilesThatAreDamaged(t *testing.T) {
-	good := story().Snapshot(t)
+	good := scenario().Snapshot(t)
 	flipped := slices.Clone(good)
 	flipped[9000] ^= 4
 	with := func(change func(*snapshottest.DB)) []byte {
-		d := story()
+		d := scenario()
 		change(d)
 		return d.Snapshot(t)
 	}
@@ -226,7 +226,7 @@ func TestFilesThatCannotBeOpened(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, o := range []Options{{}, {SkipDigest: true}} {
-		if _, err := Open(ctx, story().File(t), o); !errors.Is(err, context.Canceled) {
+		if _, err := Open(ctx, scenario().File(t), o); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
