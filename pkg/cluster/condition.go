@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -138,8 +137,10 @@ type Evidence struct {
 	Storage Storage
 	// NoReport is why the node got no report, nil where it got one or is not known.
 	NoReport *NoReport
-	// Leader is the leader, Committed the highest index known to be committed.
+	// Leader is the leader and Term its term, by the best informed report, Committed the
+	// highest index known to be committed.
 	Leader    MemberID
+	Term      uint64
 	Committed uint64
 	// Before is the member in the observation before, zero where it was not there.
 	// BeforeCommitted is what was committed then, and Passed the time since.
@@ -154,17 +155,19 @@ func (e Evidence) condition(m *Member) (Condition, string) {
 	if r == nil {
 		return e.unanswered(m)
 	}
+	fault, why := r.fault(e.Leader, e.Term)
 	switch {
-	case slices.Contains(r.Alarms, AlarmCorrupt):
-		return Corrupt, "its data differs from that of the others"
+	case fault == Corrupt:
+		return fault, why
 	case e.Storage.Bad():
 		return Hung, e.Storage.String()
-	case r.Leader == 0:
-		return Apart, "it sees no leader"
-	case r.Leader != e.Leader:
-		return Apart, fmt.Sprintf("it follows %s, the others %s", r.Leader, e.Leader)
+	case fault == Apart:
+		return fault, why
 	}
-	late := e.late()
+	late := why
+	if late == "" {
+		late = e.stands()
+	}
 	if late != "" && e.since(&m.LateSince, e.Before.LateSince) > lateFor {
 		return Stuck, late
 	}
@@ -191,19 +194,16 @@ func (e Evidence) unanswered(m *Member) (Condition, string) {
 	return Down, "it does not answer"
 }
 
-// late says what kept the member from serving this time, "" for nothing.
-func (e Evidence) late() string {
+// stands says that the member does not follow the log, "" where it does.
+func (e Evidence) stands() string {
 	r := e.Report
 	// It has to move only where there is something that it has not applied.
 	stands := e.Before.Applied != 0 && r.Applied == e.Before.Applied && r.Applied < e.BeforeCommitted &&
 		e.BeforeCommitted < e.Committed
-	switch {
-	case r.Read == ReadLate:
-		return "it answers, but serves no linearizable read"
-	case stands && r.Read != ReadServed:
-		return fmt.Sprintf("it has applied %d entries and is stuck there, %d are committed", r.Applied, e.Committed)
+	if !stands || r.Read == ReadServed {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("it has applied %d entries and is stuck there, %d are committed", r.Applied, e.Committed)
 }
 
 // since carries a time on from one observation to the next, or begins it. Of the

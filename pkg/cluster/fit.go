@@ -9,44 +9,66 @@ import (
 // others.
 const AlarmCorrupt = "CORRUPT"
 
-// Unfit says why no backup is taken from the member that gave r, "" if one may
-// be. Among are the reports of all members that answered: what one of them lacks
-// shows beside the others.
+// Unfit says why no backup is taken from the member that gave r, "" if one may be. Among are
+// the reports of all members that answered, of which r may be one: what a member lacks shows
+// beside the others. Without any, it is judged by r alone, as "snapshot save" does.
 //
-// Fit is a member without a [Report.Fault], in the newest term, that is not behind. The
-// daemons know more: they take backups of voters whose [Condition], which is made of several
-// observations, is that they serve.
+// A member is fit that is no learner, has no [Report.fault], and is not behind. The planner takes
+// backups by the same facts: what fault finds makes a [Condition] that does not serve. The daemons
+// know of disks, clocks and the observation before as well, and rely on a member less often.
 func (r Report) Unfit(among []Report) string {
-	var term, applied uint64
+	best, applied := r, r.Applied
 	for _, o := range among {
-		term, applied = max(term, o.RaftTerm), max(applied, o.Applied)
+		if o.BetterInformed(best) {
+			best = o
+		}
+		applied = max(applied, o.Applied)
 	}
-	switch fault := r.Fault(); {
-	case fault != "":
-		return fault
-	case r.RaftTerm < term:
-		return fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
-	case r.Behind(applied):
+	if r.Learner {
+		return "it is a learner, whose data may not be complete"
+	}
+	if _, why := r.fault(best.Leader, best.RaftTerm); why != "" {
+		return why
+	}
+	if r.Behind(applied) {
 		return fmt.Sprintf("it is %d entries behind", applied-r.Applied)
 	}
 	return ""
 }
 
-// Fault says what is wrong with the data of a member, by its own report alone, "" for nothing:
-// it is a learner, has raised the alarm for corrupt data, sees no leader, or serves no read
-// through the quorum.
-func (r Report) Fault() string {
+// fault is what is wrong with the member that gave r, as the condition that it is in and in
+// words: it has raised the alarm for corrupt data, sees no leader or another one than leader,
+// is in an earlier term, or serves no read through the quorum. It is [Serving], and "", for
+// nothing. Leader and term are those of the best informed report, see [Report.BetterInformed].
+func (r Report) fault(leader MemberID, term uint64) (Condition, string) {
 	switch {
-	case r.Learner:
-		return "it is a learner, whose data may not be complete"
 	case slices.Contains(r.Alarms, AlarmCorrupt):
-		return "it has raised the alarm " + AlarmCorrupt
+		return Corrupt, "its data differs from that of the others: etcd has raised the alarm " + AlarmCorrupt
 	case r.Leader == 0:
-		return "it sees no leader: its data may be old"
+		return Apart, "it sees no leader"
+	case r.Leader != leader:
+		return Apart, fmt.Sprintf("it follows %s, the others %s", r.Leader, leader)
 	case r.Read == ReadLate:
-		return "it serves no linearizable read: its disk may hang"
+		return Late, "it answers, but serves no linearizable read"
+	case r.RaftTerm < term:
+		// Its leader leads in the newest term, and it has not heard of that yet.
+		return Late, fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
 	}
-	return ""
+	return Serving, ""
+}
+
+// BetterInformed reports whether r knows more of the cluster than o: it has a leader, which a
+// member that is cut off may lack in a term of its own; then by term, and by what it has applied.
+func (r Report) BetterInformed(o Report) bool {
+	switch {
+	case (r.Leader != 0) != (o.Leader != 0):
+		return r.Leader != 0
+	case r.RaftTerm != o.RaftTerm:
+		return r.RaftTerm > o.RaftTerm
+	case r.Applied != o.Applied:
+		return r.Applied > o.Applied
+	}
+	return r.ID < o.ID
 }
 
 // Behind reports whether the member trails applied, the highest index that any

@@ -136,6 +136,7 @@ func (in inputs) addMembers(obs *cluster.Observation, prev cluster.Observation) 
 	quorate := follow(members)
 	for _, m := range best.Members {
 		e := in.evidence(obs, members, m, prev)
+		e.Term = best.RaftTerm
 		if r := e.Report; r != nil {
 			m.Applied, m.Committed, m.DBSize, m.Alarms = r.Applied, r.Committed, r.DBSize, r.Alarms
 			m.Version, m.Storage = r.Version, r.Storage

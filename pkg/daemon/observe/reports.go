@@ -197,23 +197,11 @@ func informed(reports []memberReport) *cluster.Report {
 	}
 	var best *cluster.Report
 	for i := range trusted {
-		if r := &trusted[i].report; best == nil || better(r, best) {
+		if r := &trusted[i].report; best == nil || r.BetterInformed(*best) {
 			best = r
 		}
 	}
 	return best
-}
-
-func better(a, b *cluster.Report) bool {
-	switch {
-	case (a.Leader != 0) != (b.Leader != 0):
-		return a.Leader != 0
-	case a.RaftTerm != b.RaftTerm:
-		return a.RaftTerm > b.RaftTerm
-	case a.Applied != b.Applied:
-		return a.Applied > b.Applied
-	}
-	return a.ID < b.ID
 }
 
 func ids(members []cluster.Member) []cluster.MemberID {

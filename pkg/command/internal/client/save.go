@@ -92,7 +92,7 @@ func (s *save) run(ctx context.Context, target string) error {
 	if err != nil {
 		return s.access.Explain(ctx, err)
 	}
-	if fault := r.Fault(); fault != "" {
+	if fault := r.Unfit(nil); fault != "" {
 		s.access.Warn("%s %s; the snapshot has its data", endpoints[0], strings.TrimPrefix(fault, "it "))
 	}
 	if isStore(target) {
