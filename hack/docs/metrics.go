@@ -19,7 +19,7 @@ func metrics() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	const grpc = 8000
+	const grpc = cluster.ManagerPort
 	lists := map[bool][]daemon.MetricDoc{}
 	for _, d := range daemon.MetricDocs() {
 		lists[d.Cluster] = append(lists[d.Cluster], d)

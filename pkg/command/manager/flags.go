@@ -56,17 +56,17 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.address, "address", "", "IP address to listen on and to announce (default 127.0.0.1)")
 	fs.StringVar(&f.etcdAddress, "etcd-address", "0.0.0.0",
 		"address that etcd listens on, instead of the host in its URLs")
-	fs.IntVar(&f.grpcPort, "grpc-port", 8000, "port of this daemon")
-	fs.StringVar(&f.peerURLs, "peer-urls", "https://__address__:2380",
+	fs.IntVar(&f.grpcPort, "grpc-port", cluster.ManagerPort, "port of this daemon")
+	fs.StringVar(&f.peerURLs, "peer-urls", cluster.DaemonPeerURL,
 		"etcd's peer URLs; __address__ and __name__ (with --dns-suffix) are replaced")
-	fs.StringVar(&f.clientURLs, "client-urls", "https://__address__:4001",
+	fs.StringVar(&f.clientURLs, "client-urls", cluster.ManagerClientURL,
 		"etcd's client URLs; __address__ and __name__ (with --dns-suffix) are replaced")
-	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", "https://__address__:8001",
+	fs.StringVar(&f.quarantineURLs, "quarantine-client-urls", cluster.ManagerQuarantineURL,
 		"client URLs while clients are kept away")
 	fs.StringVar(&f.backupInterval, "backup-interval", "15m", "time between two backups")
 	fs.StringVar(&f.discoveryInterval, "discovery-poll-interval", "60s",
 		"how often to look for other nodes once all are known")
-	fs.StringVar(&f.pkiDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager", "directory with the three CAs")
+	fs.StringVar(&f.pkiDir, "pki-dir", cluster.ManagerPKI, "directory with the three CAs")
 	fs.BoolVar(&f.insecure, "insecure", false, "no TLS between daemons")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "no TLS for etcd")
 	fs.BoolVar(&f.containerized, "containerized", false, "the host's file system is at /rootfs")

@@ -209,7 +209,7 @@ var DefaultVersion = etcdversion.Must("3.6.16")
 func Defaults() Config {
 	return Config{
 		Version: DefaultVersion,
-		Listen:  Listen{ClientPort: 2379, PeerPort: 2380},
+		Listen:  Listen{ClientPort: cluster.EtcdClientPort, PeerPort: cluster.EtcdPeerPort},
 		Paths: Paths{
 			Data: "/var/lib/etcd", Certificates: "/etc/etcd/pki", Install: "/opt/bin", Cache: "/var/cache/etcdadm",
 			Environment: "/etc/etcd", Units: "/etc/systemd/system", Manifests: "/etc/kubernetes/manifests",

@@ -106,7 +106,7 @@ func (m *Machine) others(ctx context.Context, goal machine.Goal, endpoints []str
 // managed returns the data directory of an etcd-manager that has a member to
 // run on this machine.
 func (m *Machine) managed() string {
-	dir := "/var/lib/etcd-manager"
+	dir := cluster.ManagerDir
 	// A handover says where the daemon has it.
 	var journal struct {
 		Direction, ManagerDir string

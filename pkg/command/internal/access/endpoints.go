@@ -9,21 +9,24 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
 
 // Where etcd is if nothing else is known.
 const (
-	localHost  = "127.0.0.1:2379"
-	clientPort = "2379"
 	// envFile is the name of etcd's environment in the environment directory,
 	// and advertised the variable in it with the member's client URLs.
 	envFile    = "etcd.env"
 	advertised = "ETCD_ADVERTISE_CLIENT_URLS"
 )
+
+// clientPort is etcd's own port for clients, as URLs have it.
+var clientPort = strconv.Itoa(cluster.EtcdClientPort)
 
 // Endpoints returns the client URLs of etcd: those of --endpoints, or those
 // that etcd.env advertises, or those of the daemon on this machine, or
@@ -50,7 +53,7 @@ func (a *Access) Endpoints() ([]string, error) {
 		}
 	}
 	if len(list) == 0 {
-		list = []string{localHost}
+		list = []string{net.JoinHostPort("127.0.0.1", clientPort)}
 	}
 	out := make([]string, 0, len(list))
 	for _, text := range list {

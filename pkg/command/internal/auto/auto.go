@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/manager"
 	"github.com/etcdadm/etcdadm/pkg/daemon"
 	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
@@ -31,9 +32,9 @@ func New(run manager.Run) []*cobra.Command {
 // etcd-manager, which are kops'.
 var defaults = map[string]string{
 	"cluster-name": "etcd",
-	"data-dir":     "/var/lib/etcd-manager",
-	"pki-dir":      "/etc/etcd-manager/pki",
-	"client-urls":  "https://__address__:2379",
+	"data-dir":     cluster.ManagerDir,
+	"pki-dir":      cluster.AutoPKI,
+	"client-urls":  cluster.AutoClientURL,
 }
 
 // hidden are flags that auto has another way for, or that only make sense in a
@@ -81,8 +82,8 @@ func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.R
 		"default route)"
 	flags.Lookup("name").Usage = "`name` of this machine and of its member (default: the host name)"
 	flags.Lookup("cluster-name").Usage = "`name` of the etcd cluster"
-	clientPort := flags.Uint16("client-port", 2379, "etcd's port for clients")
-	peerPort := flags.Uint16("peer-port", 2380, "etcd's port for its peers")
+	clientPort := flags.Uint16("client-port", cluster.EtcdClientPort, "etcd's port for clients")
+	peerPort := flags.Uint16("peer-port", cluster.EtcdPeerPort, "etcd's port for its peers")
 	for _, name := range hidden {
 		flags.Lookup(name).Hidden = true
 	}

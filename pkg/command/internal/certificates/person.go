@@ -10,14 +10,12 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // personLifetime is how long a person's certificate lives where nothing is
 // said: there is no revocation, so the time bounds what a lost one can do.
 const personLifetime = 90 * 24 * time.Hour
-
-// managerPKI is where the authorities of etcd-manager are if nothing else is known.
-const managerPKI = "/etc/kubernetes/pki/etcd-manager"
 
 // A person is what certs person has issued.
 type person struct {
@@ -55,7 +53,7 @@ On a machine where a daemon runs the authorities are those of that daemon.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.role, "role", string(certs.ReadOnly), "`kind` of the certificate: operator or read-only")
 	fs.StringVar(&f.pkiDir, "pki-dir", "", "`directory` with the daemons' certificate authorities and their keys "+
-		"(default: that of the daemon on this machine, or "+managerPKI+")")
+		"(default: that of the daemon on this machine, or "+cluster.ManagerPKI+")")
 	fs.StringVar(&f.outDir, "out-dir", ".", "`directory` to write the files to")
 	fs.Var(&f.lifetime, "lifetime", "`time` for which the certificate is valid, such as 720h or 30d")
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "etcd runs without TLS: issue no certificate for it")
@@ -107,7 +105,7 @@ func (f *personFlags) here(cmd *cobra.Command, find finder) error {
 	if f.pkiDir != "" {
 		return nil
 	}
-	f.pkiDir = managerPKI
+	f.pkiDir = cluster.ManagerPKI
 	d, s, ok, err := theDaemon(cmd, find)
 	if err != nil || !ok || s.Insecure {
 		return err

@@ -31,13 +31,16 @@ type Settings struct {
 	EtcdDirs []string
 }
 
+// managerPort is the daemon's port in the form of a flag.
+var managerPort = strconv.Itoa(cluster.ManagerPort)
+
 // defaults are the daemon's flags, where the first column has etcd-manager's values and the
 // second those of etcdadm auto.
 var defaults = map[string][2]string{
-	"pki-dir":     {"/etc/kubernetes/pki/etcd-manager", "/etc/etcd-manager/pki"},
-	"client-urls": {"https://__address__:4001", "https://__address__:2379"},
+	"pki-dir":     {cluster.ManagerPKI, cluster.AutoPKI},
+	"client-urls": {cluster.ManagerClientURL, cluster.AutoClientURL},
 	"address":     {"127.0.0.1", ""},
-	"grpc-port":   {"8000", "8000"},
+	"grpc-port":   {managerPort, managerPort},
 
 	"etcd-manager-metrics-port": {"0", "0"}, // only if it is given, see settingsOf
 }

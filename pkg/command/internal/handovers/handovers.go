@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/host/handover"
@@ -49,9 +50,9 @@ type task struct {
 func newTask(cmd *cobra.Command, program Program, dir machine.Action) *task {
 	t := &task{cmd: cmd, program: program, dir: dir, flags: machineflags.Add(cmd, machineflags.Member)}
 	fs := cmd.Flags()
-	fs.StringVar(&t.o.ManagerDir, "manager-data-dir", "/var/lib/etcd-manager",
+	fs.StringVar(&t.o.ManagerDir, "manager-data-dir", cluster.ManagerDir,
 		"etcd-manager's data `directory`, on the file system of --data-dir")
-	fs.StringVar(&t.o.PKIDir, "pki-dir", "/etc/kubernetes/pki/etcd-manager",
+	fs.StringVar(&t.o.PKIDir, "pki-dir", cluster.ManagerPKI,
 		"`directory` of etcd-manager's certificate authorities")
 	fs.StringVar(&t.o.EtcdDir, "etcd-dir", "/opt", "`directory` with the binaries of etcd-manager, in etcd-v<version>")
 	fs.BoolVar(&t.dryRun, "dry-run", false, "print what would be done, and do nothing")
@@ -79,7 +80,7 @@ If it is killed, run it again: it continues. from-manager undoes it.`,
 	fs.StringVar(&t.o.BackupStore, "backup-store", "",
 		"`URL` of the control and backup store, the same one for all machines (required)")
 	fs.StringVar(&t.o.ClusterName, "cluster-name", "etcd", "`name` of the cluster, for etcd-manager")
-	fs.IntVar(&t.o.GRPCPort, "grpc-port", 8000, "`port` of etcd-manager")
+	fs.IntVar(&t.o.GRPCPort, "grpc-port", cluster.ManagerPort, "`port` of etcd-manager")
 	fs.BoolVar(&t.o.NewIncarnation, "new-incarnation", false,
 		"start without the other daemons: none of them runs a member of this cluster any more")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

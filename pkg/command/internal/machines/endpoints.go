@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
 // endpoints reads URLs with commas in between. Where nobody is asked, any text
@@ -41,7 +42,7 @@ func endpoints(text string, unused bool) ([]string, error) {
 			}
 		}
 		if u.Port() == "" {
-			u.Host = net.JoinHostPort(u.Hostname(), "2379")
+			u.Host = net.JoinHostPort(u.Hostname(), strconv.Itoa(cluster.EtcdClientPort))
 		}
 		list = append(list, "https://"+u.Host)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
 )
@@ -86,8 +87,8 @@ func (o options) kops(d Daemon) initfiles.ProgramPod {
 	logs := map[bool]string{true: log, false: "/var/log/etcd-" + key + ".log"}[key == "main"]
 	p.Mounts = append(p.Mounts, machine...)
 	p.Mounts = append(p.Mounts,
-		initfiles.Mount{Name: "pki", Path: "/etc/kubernetes/pki/etcd-manager",
-			HostPath: "/etc/kubernetes/pki/etcd-manager-" + key, HostType: "DirectoryOrCreate"},
+		initfiles.Mount{Name: "pki", Path: cluster.ManagerPKI,
+			HostPath: cluster.ManagerPKI + "-" + key, HostType: "DirectoryOrCreate"},
 		initfiles.Mount{Name: "varlogetcd", Path: log, HostPath: logs, HostType: "FileOrCreate"},
 	)
 	p.Mounts = append(p.Mounts, d.EtcdImages...)

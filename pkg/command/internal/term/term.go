@@ -49,7 +49,7 @@ etcd-manager-ctl history.`,
 		Args:    cobra.NoArgs,
 	}
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
-	cmd.Flags().StringVar(&dir, "data-dir", "/var/lib/etcd-manager", "etcd-manager's data `directory`")
+	cmd.Flags().StringVar(&dir, "data-dir", cluster.ManagerDir, "etcd-manager's data `directory`")
 	cmd.Flags().Uint64Var(&to, "to", 0, "the `term` to go back to (required)")
 	// It fails only for a flag that does not exist.
 	_ = cmd.MarkFlagRequired("to")
