@@ -13,26 +13,38 @@ import (
 type page struct {
 	// file is its name below the root, with slashes.
 	file string
+	// from is what it is made from, below the root.
+	from string
 	// render returns what the file should hold.
 	render func() ([]byte, error)
 }
 
+// content returns all of the file: where it comes from, and the page with its prose wrapped.
+func (p page) content() ([]byte, error) {
+	body, err := p.render()
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", p.file, err)
+	}
+	mark := fmt.Sprintf("<!-- Made from %s by go run ./hack/docs; change it there. -->\n\n", p.from)
+	return append([]byte(mark), wrap(body)...), nil
+}
+
 // pages lists every page that is made from the code. To add one, add a line.
 var pages = []page{
-	{"docs/operations.md", operations},
-	{"docs/phases.md", phases},
-	{"docs/exit-codes.md", exitCodes},
-	{"docs/holds.md", holds},
-	{"docs/versions.md", versions},
-	{"docs/metrics.md", metrics},
+	{"docs/operations.md", "pkg/cluster/plan", operations},
+	{"docs/phases.md", "pkg/host/machine", phases},
+	{"docs/exit-codes.md", "pkg/cli", exitCodes},
+	{"docs/holds.md", "pkg/cluster/plan", holds},
+	{"docs/versions.md", "pkg/cluster/plan, hack/docs/versions.md.tmpl", versions},
+	{"docs/metrics.md", "pkg/daemon, hack/docs/metrics.md.tmpl", metrics},
 }
 
 // write brings the pages up to date.
 func write(root string, pages []page) error {
 	for _, p := range pages {
-		content, err := p.render()
+		content, err := p.content()
 		if err != nil {
-			return fmt.Errorf("render %s: %w", p.file, err)
+			return err
 		}
 		file := filepath.Join(root, filepath.FromSlash(p.file))
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -49,9 +61,9 @@ func write(root string, pages []page) error {
 func compare(root string, pages []page) error {
 	var stale []error
 	for _, p := range pages {
-		want, err := p.render()
+		want, err := p.content()
 		if err != nil {
-			return fmt.Errorf("render %s: %w", p.file, err)
+			return err
 		}
 		have, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(p.file)))
 		switch {

@@ -14,13 +14,11 @@ func exitCodes() ([]byte, error) { return renderExitCodes(cli.Codes()), nil }
 
 func renderExitCodes(codes []cli.Code) []byte {
 	var b bytes.Buffer
-	fmt.Fprint(&b, `<!-- Made from pkg/cli by go run ./hack/docs; change it there. -->
+	fmt.Fprint(&b, `# Exit codes
 
-# Exit codes
-
-All programs of this project end in one of these ways. Scripts may depend on the codes and the kinds, not on the
-texts of messages. An error is printed on the standard error output as `+"`error: ...`"+`, mostly with a second line
-`+"`hint: ...`"+` that says what to do next; with `+"`-o json`"+` it is one JSON object with the fields
+All programs of this project end in one of these ways. Scripts may depend on the codes and the kinds,
+but not on the texts of messages. An error is printed on standard error as `+"`error: ...`"+`, mostly with a
+second line `+"`hint: ...`"+` that says what to do next. With `+"`-o json`"+` it is one JSON object with the fields
 `+"`kind`, `message`, `hint` and `code`"+`.
 
 | code | kind | means |
@@ -37,14 +35,12 @@ func holds() ([]byte, error) { return renderHolds(plan.Reasons()), nil }
 
 func renderHolds(reasons []plan.ReasonDoc) []byte {
 	var b bytes.Buffer
-	fmt.Fprint(&b, `<!-- Made from pkg/cluster/plan by go run ./hack/docs; change it there. -->
+	fmt.Fprint(&b, `# Holds
 
-# Holds
-
-A hold is a reason for not acting. While a cluster is not what its spec says, there is always a next step or at
-least one hold; "stuck without a reason" does not exist. Holds are shown by `+"`etcd-manager-ctl status`"+`, by
-`+"`etcdadm status`"+` and, as comments, by `+"`etcdadm plan`; `etcd-manager-ctl explain`"+` prints what is below
-for those that are there now.
+A hold is a reason for not acting. While a cluster is not what its spec says, there is always a next step
+or at least one hold; "stuck without a reason" does not exist. Holds are shown by
+`+"`etcd-manager-ctl status`, by `etcdadm status` and, as comments, by `etcdadm plan`"+`.
+`+"`etcd-manager-ctl explain`"+` prints the text below for the present ones.
 
 | reason | means |
 | --- | --- |

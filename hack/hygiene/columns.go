@@ -23,9 +23,6 @@ const (
 	besideString = 80
 )
 
-// wide are the generated pages whose prose is not wrapped.
-var wide = regexp.MustCompile(`^docs/(exit-codes|holds|operations|phases)\.md$`)
-
 // fence begins and ends code in a page.
 var fence = regexp.MustCompile("^ *(```|~~~)")
 
@@ -45,7 +42,7 @@ func CheckColumns(root string) ([]string, error) {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, ".md") || wide.MatchString(name) || strings.Contains(name, "/testdata/") {
+		if !strings.HasSuffix(name, ".md") || strings.Contains(name, "/testdata/") {
 			return nil
 		}
 		code := false

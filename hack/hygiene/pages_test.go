@@ -57,8 +57,8 @@ func TestLongProseIsFound(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("word ", 30)
 	for name, content := range map[string]string{
-		"a.md":          "# " + long + "\n\n" + long + "\n```\n" + long + "\n```\n| " + long + " |\n",
-		"docs/holds.md": long, "b.txt": long,
+		"a.md":            "# " + long + "\n\n" + long + "\n```\n" + long + "\n```\n| " + long + " |\n",
+		"x/testdata/b.md": long, "b.txt": long,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
