@@ -14,8 +14,8 @@ import (
 	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// warm is how long the load runs before anything is measured.
-const warm = 10 * time.Second
+// warmUpTime is how long the load runs before anything is measured.
+const warmUpTime = 10 * time.Second
 
 // A load writes keys at a steady rate, whether or not the last ones have been
 // acknowledged, and watches them. Its client is etcd's own, with its default retry.
@@ -77,7 +77,7 @@ func burdenOn(ctx context.Context, t harness.T, c *harness.Cluster, rate int) (l
 	watcher, err := c.NewClient(c.Nodes()...)
 	must(t, err)
 	l = burden(ctx, t, client, watcher, rate)
-	wait(ctx, warm)
+	wait(ctx, warmUpTime)
 	l.mark()
 	return l, func() { _, _ = client.Close(), watcher.Close() }
 }
@@ -156,7 +156,7 @@ func (l *load) row(ctx context.Context, what string, total time.Duration) {
 		}
 	}
 	fmt.Printf("| %s | %s | %.3f s | %s | %d, %d | %s | %s | %s |\n", what, short(total), l.gap.Seconds(), l.failures(),
-		l.missed(), doubled, short(l.stopped.Sub(l.marked)), l.latencies(l.marked.Add(-warm/2), l.marked),
+		l.missed(), doubled, short(l.stopped.Sub(l.marked)), l.latencies(l.marked.Add(-warmUpTime/2), l.marked),
 		l.latencies(l.marked, l.stopped))
 }
 

@@ -150,7 +150,7 @@ func (b *bench) settled(ctx context.Context, t harness.T) *bare {
 	for _, name := range f.names {
 		until(ctx, t, func(ctx context.Context) error { return serves(ctx, f.status(name)) })
 	}
-	wait(ctx, membersRest)
+	wait(ctx, memberRestTime)
 	return f
 }
 

@@ -120,12 +120,12 @@ func (b *bench) converge(ctx context.Context, c *harness.Cluster) {
 		}
 		return err
 	})
-	wait(ctx, membersRest)
+	wait(ctx, memberRestTime)
 }
 
-// membersRest is how long etcd must be left alone until it takes part in membership
+// memberRestTime is how long etcd must be left alone until it takes part in membership
 // changes: it refuses them while a connection between members is younger than 5 s.
-const membersRest = 6 * time.Second
+const memberRestTime = 6 * time.Second
 
 func wait(ctx context.Context, d time.Duration) {
 	select {

@@ -169,7 +169,7 @@ func (w *world) found3(ctx context.Context, c *harness.Cluster) {
 		}
 		return err
 	})
-	wait(ctx, membersRest)
+	wait(ctx, memberRestTime)
 }
 
 // majority reports why no majority of the members behind clients serves. All are asked at

@@ -80,7 +80,7 @@ func (w *world) scripted(ctx context.Context, t harness.T, j journey) {
 		within(ctx, t, timeout, func(ctx context.Context) error { return serves(ctx, f.status(name)) })
 	}
 	l := burden(ctx, t, f.client, eager(t, f.pki, f.client.Endpoints()...), w.rate)
-	wait(ctx, warm)
+	wait(ctx, warmUpTime)
 	l.mark()
 	began := time.Now()
 	etcd, err := harness.EtcdBinary(w.etcdDirs, j.to, "etcd")
@@ -208,5 +208,5 @@ func (w *world) fill(ctx context.Context, t harness.T, c *harness.Cluster) {
 		}
 		return err
 	})
-	wait(ctx, membersRest)
+	wait(ctx, memberRestTime)
 }

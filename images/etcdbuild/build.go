@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// heartbeat is how often a step that takes long says that it is still going.
-const heartbeat = 10 * time.Second
+// heartbeatInterval is how often a step that takes long says that it is still going.
+const heartbeatInterval = 10 * time.Second
 
 // A Builder builds etcd releases into a cache. Several may use one cache at
 // the same time, in one process or in many.
@@ -156,7 +156,7 @@ func (b *Builder) step(version, what string) func() {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(heartbeat)
+		tick := time.NewTicker(heartbeatInterval)
 		defer tick.Stop()
 		for {
 			select {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// RetryAfter is how soon a [Renewer] wants to be asked again after a failure.
-const RetryAfter = time.Minute
+// RetryDelay is how soon a [Renewer] wants to be asked again after a failure.
+const RetryDelay = time.Minute
 
 // A Source says where a certificate of a [Renewer] comes from.
 type Source struct {
@@ -102,7 +102,7 @@ func (r *Renewer) Renew(now time.Time) (renewed []string, next time.Time, err er
 		at := id.renewAt(now)
 		if err != nil {
 			errs = append(errs, err)
-			at = now.Add(RetryAfter)
+			at = now.Add(RetryDelay)
 		}
 		if changed {
 			renewed = append(renewed, id.source.Name)
@@ -198,5 +198,5 @@ func (id *Identity) renewAt(now time.Time) time.Time {
 	if end.After(now) {
 		return end
 	}
-	return now.Add(RetryAfter)
+	return now.Add(RetryDelay)
 }

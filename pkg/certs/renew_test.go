@@ -136,7 +136,7 @@ func TestRenewWhileCAFilesDoNotFit(t *testing.T) {
 	renewed, next, err := r.Renew(now)
 	var mismatch *KeyMismatchError
 	if !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "certificate memory") || len(renewed) > 0 ||
-		!next.Equal(now.Add(RetryAfter)) {
+		!next.Equal(now.Add(RetryDelay)) {
 		t.Fatalf("renewed %q, next %s, %v", renewed, next, err)
 	}
 	if !id.Leaf().Cert.Equal(before.Cert) || !id.Pool().Equal(older.Pool()) {
@@ -172,7 +172,7 @@ func TestRenewGoesOnAfterAFailure(t *testing.T) {
 	isFull = true
 	late := now.Add(year + year/2)
 	renewed, next, err := r.Renew(late)
-	if !errors.Is(err, full) || !slices.Equal(renewed, []string{"b-works"}) || !next.Equal(late.Add(RetryAfter)) {
+	if !errors.Is(err, full) || !slices.Equal(renewed, []string{"b-works"}) || !next.Equal(late.Add(RetryDelay)) {
 		t.Fatalf("renewed %q, next %s, %v", renewed, next, err)
 	}
 	if !id.Leaf().Cert.Equal(before.Cert) {
@@ -220,7 +220,7 @@ func TestRenewAtTheEndOfTheCA(t *testing.T) {
 	late := now.Add(2 * time.Hour)
 	_, next, err = r.Renew(late)
 	var validity *ValidityError
-	if !errors.As(err, &validity) || !next.Equal(late.Add(RetryAfter)) {
+	if !errors.As(err, &validity) || !next.Equal(late.Add(RetryDelay)) {
 		t.Fatalf("next %s, %v", next, err)
 	}
 }

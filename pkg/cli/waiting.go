@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// NoticeAfter is how long a person waits before a notice, and waitAgain how often is checked whether there is
+// NoticeDelay is how long a person waits before a notice, and noticeInterval how often is checked whether there is
 // something new to say.
 const (
-	NoticeAfter = time.Second
-	waitAgain   = 2 * time.Second
+	NoticeDelay    = time.Second
+	noticeInterval = 2 * time.Second
 )
 
-// Waiting reports on w what a command waits for, once it has waited for [NoticeAfter], and then only
+// Waiting reports on w what a command waits for, once it has waited for [NoticeDelay], and then only
 // if that is another text than before. An empty text says nothing. What it returns ends that, and may be
 // called more than once.
 func Waiting(w io.Writer, what func() string) (stop func()) {
@@ -22,7 +22,7 @@ func Waiting(w io.Writer, what func() string) (stop func()) {
 	go func() {
 		defer close(ended)
 		said := ""
-		for after := NoticeAfter; ; after = waitAgain {
+		for after := NoticeDelay; ; after = noticeInterval {
 			select {
 			case <-quit:
 				return

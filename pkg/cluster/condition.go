@@ -104,21 +104,21 @@ func (s Storage) String() string {
 	return fmt.Sprintf("the last write below %s took %s", s.Path, s.Latency.Round(time.Millisecond))
 }
 
-// lateFor is for how long a member may serve no read through the quorum, or not
+// lateLimit is for how long a member may serve no read through the quorum, or not
 // follow, before it is [Stuck]: longer than etcd itself waits for a request (7 s
 // with its default settings), a few elections, and a garbage collection of an
 // overloaded machine.
-const lateFor = 10 * time.Second
+const lateLimit = 10 * time.Second
 
-// pendingLate is the time after which a write that has not ended counts against
+// pendingWriteLimit is the time after which a write that has not ended counts against
 // its member: etcd's default election timeout. It is a thousand times what a
 // good disk needs, and happens on busy ones.
-const pendingLate = time.Second
+const pendingWriteLimit = time.Second
 
-// ObservationGap is the longest time between two observations that counts for how a
+// MaxObservationInterval is the longest time between two observations that counts for how a
 // member did: one of sources that hang, and the longest pause. Who stood still for
 // longer, or had another thing to do, did not see how the others did meanwhile.
-const ObservationGap = 5 * time.Second
+const MaxObservationInterval = 5 * time.Second
 
 // Judge sets m's condition, whether it is healthy, and why not, from what it
 // and its node say now, and from what it said in the observation before.
@@ -168,13 +168,13 @@ func (e Evidence) condition(m *Member) (Condition, string) {
 	if late == "" {
 		late = e.stands()
 	}
-	if late != "" && e.since(&m.LateSince, e.Before.LateSince) > lateFor {
+	if late != "" && e.since(&m.LateSince, e.Before.LateSince) > lateLimit {
 		return Stuck, late
 	}
 	switch {
 	case late != "":
 		return Late, late
-	case e.Storage.Pending >= pendingLate:
+	case e.Storage.Pending >= pendingWriteLimit:
 		return Late, e.Storage.String()
 	case e.Storage.State == StorageSlow:
 		return Slow, e.Storage.String()
@@ -207,11 +207,11 @@ func (e Evidence) stands() string {
 }
 
 // since carries a time on from one observation to the next, or begins it. Of the
-// time between them no more than [ObservationGap] counts.
+// time between them no more than [MaxObservationInterval] counts.
 func (e Evidence) since(t *time.Time, before time.Time) time.Duration {
 	*t = e.At
 	if !before.IsZero() {
-		*t = before.Add(max(0, e.Passed-ObservationGap))
+		*t = before.Add(max(0, e.Passed-MaxObservationInterval))
 	}
 	return e.At.Sub(*t)
 }

@@ -416,7 +416,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 	if n := strings.Count(s.log.String(), "order refused"); n != refusalBurst || len(s.kept) != refusalBurst {
 		t.Errorf("1000 refusals are %d lines, and %d entries", n, len(s.kept))
 	}
-	now = now.Add(refusalEvery)
+	now = now.Add(refusalInterval)
 	_ = obey(s, order(1, "stranger", discardA))
 	if want := fmt.Sprintf("more=%d", 1000-refusalBurst); !strings.Contains(s.log.String(), want) {
 		t.Errorf("the log does not say %s", want)

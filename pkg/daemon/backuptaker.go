@@ -11,8 +11,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// stall is how long a member may send nothing of its snapshot.
-const stall = 2 * time.Minute
+// stallTimeout is how long a member may send nothing of its snapshot.
+const stallTimeout = 2 * time.Minute
 
 // A backup taker takes backups into the store.
 type backupTaker struct {
@@ -31,7 +31,7 @@ func (t backupTaker) Take(ctx context.Context, source etcdclient.Snapshotter, of
 	}
 	spec := t.spec()
 	return backup.Take(ctx, backup.TakeOptions{
-		Source: source, Store: t.store, Stall: stall, Tool: t.how.Tool,
+		Source: source, Store: t.store, Stall: stallTimeout, Tool: t.how.Tool,
 		Compression: t.how.Compression, Recipients: t.how.Recipients, Signer: t.how.Signer,
 		Info: backup.Info{EtcdVersion: of.Version, MemberCount: spec.MemberCount, SpecVersion: spec.EtcdVersion},
 		Facts: backup.Facts{

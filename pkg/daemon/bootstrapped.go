@@ -22,7 +22,7 @@ import (
 func (a *authority) bootstrapped(ctx context.Context, op plan.Operation, leaseVoters []cluster.NodeName) error {
 	waiting, cancel := context.WithTimeout(ctx, apply.BootstrapDeadline)
 	defer cancel()
-	view, err := a.records(waiting, recordsEvery)
+	view, err := a.records(waiting, recordsInterval)
 	if err == nil {
 		err = view.IncarnationsErr
 	}

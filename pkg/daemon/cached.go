@@ -24,17 +24,17 @@ type cached[T any] struct {
 }
 
 const (
-	recordsEvery   = 500 * time.Millisecond
-	recordsTimeout = 3 * time.Second
-	// recordsKept is for how long what a slow store said last shows where nodes are.
-	recordsKept = 2 * time.Minute
+	recordsInterval = 500 * time.Millisecond
+	recordsTimeout  = 3 * time.Second
+	// maxRecordsAge is for how long what a slow store said last shows where nodes are.
+	maxRecordsAge = 2 * time.Minute
 )
 
 // get returns what was read a moment ago, or reads. An error of ctx is nobody
 // else's.
 func (c *cached[T]) get(ctx context.Context) (T, error) {
 	c.mu.Lock()
-	if !c.at.IsZero() && c.now().Sub(c.at) < recordsEvery {
+	if !c.at.IsZero() && c.now().Sub(c.at) < recordsInterval {
 		defer c.mu.Unlock()
 		return c.value, c.err
 	}

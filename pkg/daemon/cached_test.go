@@ -47,7 +47,7 @@ func TestOneCallerDoesNotSpoilTheReadingOfOthers(t *testing.T) {
 	if v, err := c.get(t.Context()); v != 1 || err != nil || reads.Load() != 1 {
 		t.Errorf("a moment later it is %d, %v, after %d readings", v, err, reads.Load())
 	}
-	now = now.Add(recordsEvery)
+	now = now.Add(recordsInterval)
 	if v, err := c.get(t.Context()); v != 2 || err != nil {
 		t.Errorf("later it is %d, %v", v, err)
 	}

@@ -15,7 +15,7 @@ import (
 func TestASlowStoreLeavesTimeToAskTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{records: func(ctx context.Context, age time.Duration) (store.View, error) {
-			if age < recordsEvery {
+			if age < recordsInterval {
 				t.Errorf("what was read %s ago does not count", age)
 			}
 			<-ctx.Done()

@@ -19,13 +19,13 @@ const (
 	// many bytes it begins again, with the one before beside it.
 	etcdLogName = "etcd.log"
 	etcdLogSize = 16 << 20
-	// etcdLogQueue is how many lines may wait for the disk, etcdLogEnd for how long those
+	// etcdLogQueue is how many lines may wait for the disk, etcdLogEndTimeout for how long those
 	// are waited for that still do at the end.
-	etcdLogQueue = 256
-	etcdLogEnd   = time.Second
+	etcdLogQueue      = 256
+	etcdLogEndTimeout = time.Second
 	// Of its errors so many are passed on at once, and one more each time.
-	errorBurst = 20
-	errorEvery = 10 * time.Second
+	errorBurst    = 20
+	errorInterval = 10 * time.Second
 )
 
 // openEtcdLog opens the file of etcd's log, if it is to have one. Without it etcd runs all
@@ -70,7 +70,7 @@ func newEtcdLog(out io.Writer, dir string) (*etcdLog, error) {
 	if out == nil {
 		out = io.Discard
 	}
-	l := &etcdLog{out: out, limit: rate.NewLimiter(rate.Every(errorEvery), errorBurst)}
+	l := &etcdLog{out: out, limit: rate.NewLimiter(rate.Every(errorInterval), errorBurst)}
 	if dir == "" {
 		return l, nil
 	}
@@ -149,7 +149,7 @@ func (l *etcdLog) close() {
 	close(l.end)
 	select {
 	case <-l.done:
-	case <-time.After(etcdLogEnd): // the disk hangs
+	case <-time.After(etcdLogEndTimeout): // the disk hangs
 	}
 }
 

@@ -60,7 +60,7 @@ func TestErrorsOfEtcdDoNotFillTheOutput(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n != errorBurst {
 			t.Errorf("there are %d lines", n)
 		}
-		time.Sleep(errorEvery)
+		time.Sleep(errorInterval)
 		out.Reset()
 		l.line(`{"level":"error","msg":"b"}`)
 		want := "etcd: (40 more errors are in " + filepath.Join(dir, etcdLogName) + ")\netcd: {\"level\":\"error\",\"msg\":\"b\"}\n"

@@ -12,12 +12,12 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// hostsEvery is how often the hosts file is compared with what is known: it is the
+// hostsInterval is how often the hosts file is compared with what is known: it is the
 // container's own, and new with each container.
-const hostsEvery = 500 * time.Millisecond
+const hostsInterval = 500 * time.Millisecond
 
-// askBefore is how long a cloud may take to say where machines are before the member starts.
-const askBefore = 2 * time.Second
+// addressTimeout is how long a cloud may take to say where machines are before the member starts.
+const addressTimeout = 2 * time.Second
 
 // A hostsFile is the node's own hosts file. Members find each other by its names, so
 // nobody else is needed to write it: neither a lease, nor the answer of another
@@ -42,7 +42,7 @@ func (h *hostsFile) ask(ctx context.Context) {
 	}
 	seeds, err := discovery.ParseSeeds(d.c.Seeds, d.c.GRPCPort)
 	if err == nil && d.c.Lookup != nil {
-		ctx, cancel := context.WithTimeout(ctx, askBefore)
+		ctx, cancel := context.WithTimeout(ctx, addressTimeout)
 		defer cancel()
 		var machines []discovery.Seed
 		machines, err = d.c.Lookup(ctx)
@@ -119,7 +119,7 @@ func (h *hostsFile) run(ctx context.Context) {
 	if h.d.c.HostsFile == "" {
 		return
 	}
-	tick := time.NewTicker(hostsEvery)
+	tick := time.NewTicker(hostsInterval)
 	defer tick.Stop()
 	for {
 		h.write()

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// lockEvery is how often the daemon checks whether its lock file is still there.
-const lockEvery = 10 * time.Second
+// lockInterval is how often the daemon checks whether its lock file is still there.
+const lockInterval = 10 * time.Second
 
 // keepLock takes the lock of the data directory again where somebody has deleted
 // its file, until ctx ends.
 func (d *Daemon) keepLock(ctx context.Context) {
-	tick := time.NewTicker(lockEvery)
+	tick := time.NewTicker(lockInterval)
 	defer tick.Stop()
 	said := ""
 	for {

@@ -77,7 +77,7 @@ func newMetrics(from sources) *metrics {
 const leaderTimeout = time.Second
 
 // seldom returns ask for scrapes: anybody may send these, and as many as they like, so the member
-// is asked at most once every [recordsEvery].
+// is asked at most once every [recordsInterval].
 func seldom(ctx context.Context, now func() time.Time, ask func(context.Context) bool) func() bool {
 	last := &cached[bool]{now: now, read: func(ctx context.Context) (bool, error) { return ask(ctx), nil }}
 	return func() bool {

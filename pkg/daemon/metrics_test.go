@@ -303,7 +303,7 @@ func TestScrapesDoNotFloodTheMember(t *testing.T) {
 			t.Fatal("there is no leader")
 		}
 	}
-	if now = now.Add(recordsEvery); leads() || asked != 2 {
+	if now = now.Add(recordsInterval); leads() || asked != 2 {
 		t.Errorf("it was asked %d times", asked)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -19,10 +19,10 @@ import (
 // --discovery-poll-interval after these have come, and then call each every five seconds;
 // where that fails, they try again after ten seconds at most.
 const (
-	callsAfter   = 15 * time.Second
-	askEvery     = 5 * time.Second
-	askTimeout   = 2 * time.Second
-	maxNeighbour = 64
+	firstCallTimeout = 15 * time.Second
+	askInterval      = 5 * time.Second
+	askTimeout       = 2 * time.Second
+	maxNeighbour     = 64
 )
 
 // services are those by which the existing etcd-manager is known.
@@ -173,7 +173,7 @@ func (d *Daemon) meet(ctx context.Context) {
 			}
 			return err
 		})
-		if wait.For(ctx, askEvery) != nil {
+		if wait.For(ctx, askInterval) != nil {
 			return
 		}
 	}
@@ -183,5 +183,5 @@ func (d *Daemon) listenFor() time.Duration {
 	if d.c.ListenFor > 0 {
 		return d.c.ListenFor
 	}
-	return d.c.DiscoveryInterval + callsAfter
+	return d.c.DiscoveryInterval + firstCallTimeout
 }

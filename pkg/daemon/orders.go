@@ -30,8 +30,8 @@ type orderBook struct {
 }
 
 const (
-	refusalBurst = 20
-	refusalEvery = 10 * time.Second
+	refusalBurst    = 20
+	refusalInterval = 10 * time.Second
 )
 
 // maxText bounds what is written of an order, which its sender chose.
@@ -96,7 +96,7 @@ func (b *orderBook) mayReport() (dropped int, ok bool) {
 	if b.filled.IsZero() {
 		b.left = refusalBurst
 	} else {
-		b.left = min(refusalBurst, b.left+float64(now.Sub(b.filled))/float64(refusalEvery))
+		b.left = min(refusalBurst, b.left+float64(now.Sub(b.filled))/float64(refusalInterval))
 	}
 	b.filled = now
 	if b.left < 1 {

@@ -145,9 +145,9 @@ func (c *peerGroup) peers() []observe.Peer {
 
 func (c *peerGroup) changed() <-chan struct{} { return c.gossip.Changed() }
 
-// missingAfter is how long no daemon may have the lease before that is said: longer
+// noLeaseLimit is how long no daemon may have the lease before that is said: longer
 // than any daemon waits for those before it, in a cluster of usual size.
-const missingAfter = 20 * time.Second
+const noLeaseLimit = 20 * time.Second
 
 // missing reports whether nobody has had this lease voter's vote for too long. A
 // pause is no reason for concern, nor is a node that others have made no lease voter:
@@ -155,7 +155,7 @@ const missingAfter = 20 * time.Second
 // heard the newest that any answer named.
 func missing(self cluster.NodeName, own, heard cluster.LeaseVoters, v *lease.Vote, paused bool, now time.Time) bool {
 	former := lease.Newer(heard, own) && !slices.Contains(heard.Names, self)
-	return v != nil && !paused && !former && now.Sub(v.At) > missingAfter
+	return v != nil && !paused && !former && now.Sub(v.At) > noLeaseLimit
 }
 
 // untilMissing is how long it takes at least until missing can report another thing: a vote that is
@@ -165,7 +165,7 @@ func untilMissing(v *lease.Vote, said bool, now time.Time) time.Duration {
 	if v == nil || said {
 		return least
 	}
-	return max(least, missingAfter-now.Sub(v.At))
+	return max(least, noLeaseLimit-now.Sub(v.At))
 }
 
 // watch says when nobody coordinates, as far as this lease voter can see.
@@ -221,10 +221,10 @@ type directory struct {
 // here, they are those of the last one. The spec and the requests are remembered: a node
 // that coordinates only later shall know the spec, and the pause, without the store.
 func (d directory) Nodes(ctx context.Context) ([]discovery.Record, error) {
-	view, err := d.d.records(ctx, recordsEvery)
+	view, err := d.d.records(ctx, recordsInterval)
 	if err != nil {
 		var began time.Time
-		if view, began = d.d.view.Heard(); d.d.now().Sub(began) > recordsKept {
+		if view, began = d.d.view.Heard(); d.d.now().Sub(began) > maxRecordsAge {
 			return nil, err
 		}
 	}

@@ -37,8 +37,8 @@ func TestWhenACoordinatorIsMissing(t *testing.T) {
 	}{
 		{"a node that is no lease voter", own, nil, false, false},
 		{"a vote a moment ago", own, at(time.Second), false, false},
-		{"none for a while", own, at(missingAfter), false, false},
-		{"none for too long", own, at(missingAfter + 1), false, true},
+		{"none for a while", own, at(noLeaseLimit), false, false},
+		{"none for too long", own, at(noLeaseLimit + 1), false, true},
 		{"none for too long, and nothing heard", cluster.LeaseVoters{}, at(time.Hour), false, true},
 		{"none for too long, and a pause", own, at(time.Hour), true, false},
 		{"no lease voter any more, which its disk does not have", without, at(time.Hour), false, false},
@@ -97,8 +97,8 @@ func TestAMissingCoordinatorIsNotAskedForAllTheTime(t *testing.T) {
 		said bool
 		want time.Duration
 	}{
-		{"a vote right now", &lease.Vote{At: now}, false, missingAfter},
-		{"a vote a while ago", &lease.Vote{At: now.Add(-15 * time.Second)}, false, missingAfter - 15*time.Second},
+		{"a vote right now", &lease.Vote{At: now}, false, noLeaseLimit},
+		{"a vote a while ago", &lease.Vote{At: now.Add(-15 * time.Second)}, false, noLeaseLimit - 15*time.Second},
 		{"none for too long, in a pause", &lease.Vote{At: now.Add(-time.Hour)}, false, time.Second},
 		{"it has been said", &lease.Vote{At: now}, true, time.Second},
 		{"no lease voter", nil, false, time.Second},

@@ -130,7 +130,7 @@ func (d *Daemon) addressOf(ctx context.Context, name cluster.NodeName) string {
 	}
 	short, cancel := context.WithTimeout(ctx, recordsTimeout)
 	defer cancel()
-	view, err := d.records(short, recordsEvery)
+	view, err := d.records(short, recordsInterval)
 	if err != nil {
 		view, _ = d.view.Heard()
 	}

@@ -32,26 +32,26 @@ func (p *progress) err(now time.Time, slack time.Duration) error {
 }
 
 const (
-	// stuckAfter is how late the loop may be before the daemon says that it is
+	// stuckLimit is how late the loop may be before the daemon says that it is
 	// stuck: the lease is no longer renewed from the first moment on.
-	stuckAfter = 10 * time.Second
-	// hangs is how long a write may take before the node leaves coordinating to
+	stuckLimit = 10 * time.Second
+	// slowWriteLimit is how long a write may take before the node leaves coordinating to
 	// others, which costs little: a thousand times what a disk needs, and more than
 	// a busy machine takes.
-	hangs = 4 * time.Second
-	// hung is how long a write may take before a probe fails. To be killed for a
+	slowWriteLimit = 4 * time.Second
+	// hungWriteLimit is how long a write may take before a probe fails. To be killed for a
 	// disk that is slow ends the etcd that serves on it, and it does not start again
 	// before the disk takes writes: that is for one that no longer does.
-	hung = 30 * time.Second
+	hungWriteLimit = 30 * time.Second
 )
 
 // fit says why this node should leave coordinating to others: it can neither
 // vote nor obey while its disk takes no writes.
 func (d *Daemon) fit() error {
-	if waits := d.state.Waiting(d.now()); waits > hangs {
+	if waits := d.state.Waiting(d.now()); waits > slowWriteLimit {
 		return fmt.Errorf("the disk of %s has not taken a write for %s", d.c.DataDir, waits.Round(time.Second))
 	}
-	if s := d.node.local.Storage(); s.Bad() || s.Pending > hangs {
+	if s := d.node.local.Storage(); s.Bad() || s.Pending > slowWriteLimit {
 		return fmt.Errorf("the disk hangs: %s", s)
 	}
 	return nil
@@ -65,13 +65,13 @@ func (d *Daemon) runs() error { return d.progress.err(d.now(), 0) }
 func (d *Daemon) alive() error {
 	now := d.now()
 	pending := max(d.state.Waiting(now), d.node.local.Storage().Pending)
-	return errors.Join(hungDisk(d.c.DataDir, pending), d.progress.err(now, stuckAfter))
+	return errors.Join(hungDisk(d.c.DataDir, pending), d.progress.err(now, stuckLimit))
 }
 
 // hungDisk reports a write below dir that has been pending for so long that the disk
 // may never take it.
 func hungDisk(dir string, pending time.Duration) error {
-	if pending < hung {
+	if pending < hungWriteLimit {
 		return nil
 	}
 	return fmt.Errorf("the disk of %s has not taken a write for %s", dir, pending.Round(time.Second))

@@ -16,14 +16,14 @@ func TestALoopThatDoesNotTurnIsStuck(t *testing.T) {
 		{0, true, true},
 		{20 * time.Second, true, true},
 		{20*time.Second + 1, false, true},
-		{20*time.Second + stuckAfter, false, true},
-		{20*time.Second + stuckAfter + 1, false, false},
+		{20*time.Second + stuckLimit, false, true},
+		{20*time.Second + stuckLimit + 1, false, false},
 	} {
 		at := now.Add(tc.after)
 		if got := p.err(at, 0) == nil; got != tc.renewed {
 			t.Errorf("after %v the lease is renewed: %t", tc.after, got)
 		}
-		if got := p.err(at, stuckAfter) == nil; got != tc.isWell {
+		if got := p.err(at, stuckLimit) == nil; got != tc.isWell {
 			t.Errorf("after %v the daemon is well: %t", tc.after, got)
 		}
 	}
@@ -38,7 +38,10 @@ func TestASlowDiskIsNoReasonToBeKilled(t *testing.T) {
 	for _, tc := range []struct {
 		pending time.Duration
 		alive   bool
-	}{{0, true}, {hangs + time.Second, true}, {10 * time.Second, true}, {hung - 1, true}, {hung, false}} {
+	}{
+		{0, true}, {slowWriteLimit + time.Second, true}, {10 * time.Second, true},
+		{hungWriteLimit - 1, true}, {hungWriteLimit, false},
+	} {
 		if err := hungDisk("/data", tc.pending); (err == nil) != tc.alive {
 			t.Errorf("with a write pending for %s: %v", tc.pending, err)
 		}

@@ -24,13 +24,13 @@ const (
 	// previousTimeout bounds reading what the last coordinator published: taking
 	// over does not wait longer for a store that hangs.
 	previousTimeout = time.Second
-	// statusEvery is how often an unchanged status is written again, so that its
+	// statusInterval is how often an unchanged status is written again, so that its
 	// age says whether a coordinator is there. Two a minute would be a sixth of
 	// all requests that an idle cluster makes.
-	statusEvery = 2 * time.Minute
-	// confirmAfter is when a coordinator checks whether its status is still there: a daemon
+	statusInterval = 2 * time.Minute
+	// confirmDelay is when a coordinator checks whether its status is still there: a daemon
 	// that has just started may have written its own at the same time.
-	confirmAfter = 3 * time.Second
+	confirmDelay = 3 * time.Second
 	// statusPause is the shortest time between two writes.
 	statusPause = 500 * time.Millisecond
 )
@@ -61,7 +61,7 @@ type publisher struct {
 	mark    cluster.Revision
 	marked  time.Time
 	failing bool
-	// confirmed says that the status was still there confirmAfter its writing.
+	// confirmed says that the status was still there confirmDelay its writing.
 	confirmed bool
 }
 
@@ -190,8 +190,8 @@ func (p *publisher) write(ctx context.Context) {
 // stood still.
 func (p *publisher) writeReport(ctx context.Context, r reconcile.Report) error {
 	digest, mark := material(r), p.raised(r)
-	due := digest != p.digest || p.now().Sub(p.written) >= statusEvery
-	if !due && r.Term > 0 && !p.confirmed && p.now().Sub(p.written) >= confirmAfter {
+	due := digest != p.digest || p.now().Sub(p.written) >= statusInterval
+	if !due && r.Term > 0 && !p.confirmed && p.now().Sub(p.written) >= confirmDelay {
 		// A daemon that knew of no coordinator may have written at the same time.
 		there, err := p.present(ctx)
 		p.confirmed = err == nil
@@ -221,7 +221,7 @@ func (p *publisher) writeReport(ctx context.Context, r reconcile.Report) error {
 // impossible one) is written again. What is too high for a store to keep is not written.
 func (p *publisher) raised(r reconcile.Report) cluster.Revision {
 	s := r.Observation.Store
-	if s.Reachable && s.Revision == 0 && p.now().Sub(p.marked) >= statusEvery {
+	if s.Reachable && s.Revision == 0 && p.now().Sub(p.marked) >= statusInterval {
 		p.mark = 0
 	}
 	mark := nodestate.Mark(max(s.Revision, p.mark), r.Observation.Revision)

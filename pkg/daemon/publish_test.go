@@ -320,7 +320,7 @@ func TestTheStoreKeepsAHighWaterMark(t *testing.T) {
 		}
 		// Somebody deletes it, as a hold may advise.
 		must(t, p.store.Delete(t.Context(), "control/revision"))
-		p.pass(statusEvery)
+		p.pass(statusInterval)
 		if got := seen(1_000_001); got != 2_000_000 {
 			t.Errorf("written again the mark is %d", got)
 		}

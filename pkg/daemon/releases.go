@@ -19,8 +19,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
-// releaseCheckEvery is the time between two checks whether releases of etcd are missing.
-const releaseCheckEvery = 2 * time.Second
+// releaseCheckInterval is the time between two checks whether releases of etcd are missing.
+const releaseCheckInterval = 2 * time.Second
 
 // releaseRoom is the free space that is left below the data directory when a release is
 // fetched: the member needs it more. The release itself takes part of it.
@@ -36,7 +36,7 @@ func (d *Daemon) fetchReleases(ctx context.Context) {
 		// The member runs without it. Reported now, it is put right before a version is missing.
 		d.log.Warn("no etcd can be fetched", "error", err)
 	}
-	tick := time.NewTicker(releaseCheckEvery)
+	tick := time.NewTicker(releaseCheckInterval)
 	defer tick.Stop()
 	for {
 		select {

@@ -276,7 +276,7 @@ func (d *Daemon) openFleet(ctx context.Context) error {
 		Paused:       func() bool { return d.state.State().Pause != nil },
 		CertNotAfter: d.keys.renewer.NotAfter,
 	})
-	d.progress.within(d.now(), stuckAfter)
+	d.progress.within(d.now(), stuckLimit)
 	return nil
 }
 

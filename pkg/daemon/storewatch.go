@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// storeCheckEvery is the time between two checks for changes in the store, so that requests
+	// storeCheckInterval is the time between two checks for changes in the store, so that requests
 	// are seen within a second.
-	storeCheckEvery = 800 * time.Millisecond
+	storeCheckInterval = 800 * time.Millisecond
 	// storeCheckTimeout bounds a check.
 	storeCheckTimeout = 10 * time.Second
-	// observesFor is for how long after a report a daemon counts as the one that observes: the
+	// maxReportAge is for how long after a report a daemon counts as the one that observes: the
 	// loop reports each few seconds, and daemons that stand by do not.
-	observesFor = 10 * time.Second
+	maxReportAge = 10 * time.Second
 )
 
 // watchStore wakes the loop when the store has changed, on the daemon that observes, until ctx
@@ -23,7 +23,7 @@ func (d *Daemon) watchStore(ctx context.Context) {
 		return
 	}
 	watcher := d.store.NewWatcher()
-	tick := time.NewTicker(storeCheckEvery)
+	tick := time.NewTicker(storeCheckInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -32,7 +32,7 @@ func (d *Daemon) watchStore(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := d.now()
-		if now.Sub(time.Unix(0, d.reported.Load())) > observesFor {
+		if now.Sub(time.Unix(0, d.reported.Load())) > maxReportAge {
 			select { // a daemon that stands by does not even wake up
 			case <-ctx.Done():
 				return

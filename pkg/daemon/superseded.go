@@ -37,7 +37,7 @@ func (p *publisher) superseded(r reconcile.Report, there statement) bool {
 	if there.Coordinator == r.Coordinator {
 		return false
 	}
-	kept := p.now().Sub(there.At).Abs() < statusEvery+statusEvery/4
+	kept := p.now().Sub(there.At).Abs() < statusInterval+statusInterval/4
 	if r.Term == 0 {
 		return kept && (there.At.After(r.At) || there.Term > 0 && bootstrapped(r))
 	}

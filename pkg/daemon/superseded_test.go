@@ -65,7 +65,7 @@ func TestAStatusThatIsWrittenOverIsWrittenAgain(t *testing.T) {
 		b, err := json.Marshal(reconcile.Report{At: time.Now(), Coordinator: "c"})
 		must(t, err)
 		must(t, p.store.PutStatus(t.Context(), b))
-		p.pass(confirmAfter)
+		p.pass(confirmDelay)
 		p.note(report())
 		p.pass(time.Second)
 		if s := p.status(); s.Coordinator != "a" || s.Term != 4 {

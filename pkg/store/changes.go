@@ -100,15 +100,15 @@ func inode(info os.FileInfo) uint64 {
 // announce has nothing to do: a directory has a time.
 func (f *files) announce(context.Context) error { return nil }
 
-// commandsWithin is how far back a check looks for a command by the second in its name: longer
+// commandsWindow is how far back a check looks for a command by the second in its name: longer
 // than the time between two checks, and than it takes to write one.
-const commandsWithin = time.Second
+const commandsWindow = time.Second
 
 // versions asks for the spec, for what this program announces, and for the commands that may have
 // been queued since the last check. They have no other name than the second.
 func (b *bucket) versions(ctx context.Context, now time.Time) (map[string]string, error) {
 	keys := []string{specKey, changedKey}
-	for _, at := range []time.Time{now.Add(-commandsWithin), now} {
+	for _, at := range []time.Time{now.Add(-commandsWindow), now} {
 		keys = append(keys, controlPrefix+at.UTC().Format(time.RFC3339)+"-000000/"+commandFile)
 	}
 	var mu sync.Mutex

@@ -71,7 +71,7 @@ func TestHangingStore(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				err := call(ctx)
 				cancel()
-				if took := time.Since(began); took < time.Second || took > time.Second+lastWords ||
+				if took := time.Since(began); took < time.Second || took > time.Second+closingTime ||
 					!errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%s: %v after %s", name, err, took)
 				}
@@ -108,11 +108,11 @@ func TestCallsHaveADeadlineOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := hungStore(t)
 		began := time.Now()
-		if _, err := s.Get(t.Context(), "a"); !errors.Is(err, ErrUnreachable) || time.Since(began) > callTimeout+lastWords {
+		if _, err := s.Get(t.Context(), "a"); !errors.Is(err, ErrUnreachable) || time.Since(began) > callTimeout+closingTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		began = time.Now()
-		if _, err := s.Backups(t.Context()); !errors.Is(err, ErrUnreachable) || time.Since(began) > listTimeout+lastWords {
+		if _, err := s.Backups(t.Context()); !errors.Is(err, ErrUnreachable) || time.Since(began) > listTimeout+closingTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		close(h.release)

@@ -17,8 +17,8 @@ import (
 const (
 	maxResumes  = 5
 	resumePause = 200 * time.Millisecond
-	// resumeLongest is not reached in maxResumes.
-	resumeLongest = 5 * time.Second
+	// maxResumePause is not reached in maxResumes.
+	maxResumePause = 5 * time.Second
 )
 
 var errReplaced = errors.New("the object was replaced while it was read")
@@ -73,7 +73,7 @@ func (r *reader) Close() error { return r.current.Close() }
 // necessary if that cannot be done.
 func (r *reader) resume(cause error) error {
 	for ; r.failed < maxResumes; r.failed++ {
-		if err := wait.For(r.ctx, backoff.Doubled(resumePause, resumeLongest, r.failed)); err != nil {
+		if err := wait.For(r.ctx, backoff.Doubled(resumePause, maxResumePause, r.failed)); err != nil {
 			return err
 		}
 		again, err := r.again()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// lookEvery is how often is looked whether a call fails and is tried again.
-const lookEvery = 200 * time.Millisecond
+// checkInterval is how often is looked whether a call fails and is tried again.
+const checkInterval = 200 * time.Millisecond
 
 // slowness is what is called when a store takes long, or is asked in vain.
 type slowness struct {
@@ -48,7 +48,7 @@ func (s *slowness) watch() (end func()) {
 			select {
 			case <-quit:
 				return
-			case <-time.After(min(s.after, lookEvery)):
+			case <-time.After(min(s.after, checkInterval)):
 				s.look(time.Since(began))
 			}
 		}

@@ -168,7 +168,7 @@ func call[T any](ctx context.Context, slow *slowness, places chan struct{}, op f
 	case <-ctx.Done():
 	}
 	// As a rule op ends with its context, and knows best what the time was spent on.
-	late := time.NewTimer(lastWords)
+	late := time.NewTimer(closingTime)
 	defer late.Stop()
 	select {
 	case r := <-done:
@@ -178,8 +178,8 @@ func call[T any](ctx context.Context, slow *slowness, places chan struct{}, op f
 	}
 }
 
-// lastWords is how long a call may go on when its context has ended.
-const lastWords = 100 * time.Millisecond
+// closingTime is how long a call may go on when its context has ended.
+const closingTime = 100 * time.Millisecond
 
 // page reads one page of a listing.
 func (s *Store) page(ctx context.Context, prefix string, from []byte) ([]object, []byte, error) {

@@ -63,7 +63,7 @@ func (a *Agent) claim(ctx context.Context, key string) (h *held, needless bool, 
 		// The next one is due already, which is another claim.
 		h.release(ctx, false, listed)
 		return nil, false, &busyError{
-			claim{By: "another agent", Until: a.state.Now.Add(min(minRetry, a.c.Schedule.Period(a.state.Now)/2))},
+			claim{By: "another agent", Until: a.state.Now.Add(min(minRetryDelay, a.c.Schedule.Period(a.state.Now)/2))},
 		}
 	}
 	return h, false, nil
@@ -214,9 +214,9 @@ func (a *Agent) note(ctx context.Context, b cluster.Backup, file string, found e
 	}
 }
 
-// pruneEvery is the time between two deletions of what has become too old. What
+// pruneInterval is the time between two deletions of what has become too old. What
 // is over a limit goes at once.
-const pruneEvery = time.Hour
+const pruneInterval = time.Hour
 
 // prune deletes old backups.
 func (a *Agent) prune(ctx context.Context) {
@@ -224,7 +224,7 @@ func (a *Agent) prune(ctx context.Context) {
 	if foreign := a.foreign.Load(); foreign != nil && *foreign != "" {
 		return
 	}
-	if limits := p.MaxCount > 0 || p.MaxBytes > 0; !limits && time.Since(a.pruned) < pruneEvery {
+	if limits := p.MaxCount > 0 || p.MaxBytes > 0; !limits && time.Since(a.pruned) < pruneInterval {
 		return
 	}
 	a.pruned = time.Now()

@@ -66,10 +66,10 @@ type Config struct {
 }
 
 const (
-	defaultTimeout = time.Hour
-	defaultStall   = 5 * time.Minute
-	maxLease       = 30 * time.Second
-	maxTimeout     = 15 * time.Second
+	defaultTimeout      = time.Hour
+	defaultStallTimeout = 5 * time.Minute
+	maxLeaseTime        = 30 * time.Second
+	maxTimeout          = 15 * time.Second
 )
 
 // withDefaults fills in what is zero.
@@ -84,8 +84,8 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	fill(&c.Timeout, defaultTimeout)
-	fill(&c.Stall, defaultStall)
-	fill(&c.Lease, max(min(period/2, maxLease), time.Second))
+	fill(&c.Stall, defaultStallTimeout)
+	fill(&c.Lease, max(min(period/2, maxLeaseTime), time.Second))
 	fill(&c.RankTimeout, min(period/5, maxTimeout))
 	if c.Prefer == "" {
 		c.Prefer = Follower
@@ -287,7 +287,7 @@ func (a *Agent) noMember(ctx context.Context, err error) Decision {
 		a.log.Warn("no member answers", "err", err)
 	}
 	a.said = err.Error()
-	wait := min(time.Duration(a.observations)*minRetry, idleInterval, a.c.Schedule.Period(a.state.Now))
+	wait := min(time.Duration(a.observations)*minRetryDelay, idleInterval, a.c.Schedule.Period(a.state.Now))
 	return Decision{Next: a.state.Now.Add(wait)}
 }
 

@@ -120,7 +120,7 @@ func (h *held) confirm(ctx context.Context, before claim) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &busyError{claim{By: "another agent", Until: h.began.Add(minRetry)}}
+	return nil, &busyError{claim{By: "another agent", Until: h.began.Add(minRetryDelay)}}
 }
 
 func (c claims) link(key string, n int) string { return claimPrefix + key + "/" + strconv.Itoa(n) }

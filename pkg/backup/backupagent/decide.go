@@ -52,10 +52,10 @@ type Decision struct {
 const (
 	// idleInterval is the time between two observations of an agent that has no rank.
 	idleInterval = 30 * time.Second
-	// The first retry comes after about minRetry, and those after that later and
-	// later, up to maxRetry, or the period of the schedule if that is shorter.
-	minRetry = 5 * time.Second
-	maxRetry = 5 * time.Minute
+	// The first retry comes after about minRetryDelay, and those after that later and
+	// later, up to maxRetryDelay, or the period of the schedule if that is shorter.
+	minRetryDelay = 5 * time.Second
+	maxRetryDelay = 5 * time.Minute
 )
 
 // Wait returns a decision where there is nothing to do, whatever the cluster
@@ -137,7 +137,7 @@ func (r Rules) key(s State) string {
 // and up to a fifth longer, by the agent's name.
 func (r Rules) backoff(s State) time.Duration {
 	period := r.Schedule.Period(s.Now)
-	wait := backoff.Doubled(min(minRetry, period/2), min(maxRetry, period), s.Failures-1)
+	wait := backoff.Doubled(min(minRetryDelay, period/2), min(maxRetryDelay, period), s.Failures-1)
 	return wait + time.Duration(hash(r.Agent, strconv.Itoa(s.Failures))%uint64(wait/5+1))
 }
 

@@ -193,7 +193,7 @@ func TestBackoffGrowsToABound(t *testing.T) {
 		last := time.Duration(0)
 		for n := 1; n < 2000; n++ {
 			wait := r.backoff(State{Failures: n, Now: at(t, "2026-11-20T10:00:00Z")})
-			most := min(maxRetry, period)
+			most := min(maxRetryDelay, period)
 			if wait <= 0 || wait > most+most/5 || wait < last*4/5 {
 				t.Fatalf("every %s: after %d failures %s, before %s", period, n, wait, last)
 			}

@@ -45,9 +45,9 @@ func hash(parts ...string) uint64 {
 	return x ^ x>>33
 }
 
-// earlyBackup is how long before its time a backup counts as that of a cron
+// scheduleSlack is how long before its time a backup counts as that of a cron
 // expression: clocks differ.
-const earlyBackup = 20 * time.Second
+const scheduleSlack = 20 * time.Second
 
 // Validate reports what is wrong with the schedule.
 func (s Schedule) Validate() error {
@@ -86,7 +86,7 @@ func (s Schedule) Due(newest time.Time) time.Time {
 	if s.Cron == "" {
 		return newest.Add(s.Interval)
 	}
-	due, err := s.next(newest.Add(earlyBackup))
+	due, err := s.next(newest.Add(scheduleSlack))
 	if err != nil {
 		// Validate has seen that there is a next time; to be safe, a day later.
 		return newest.Add(24 * time.Hour)

@@ -12,10 +12,10 @@ import (
 // to end, and to vote meanwhile. 3.5.0 and those before break it off, where clients use TLS.
 var drains = etcdversion.Must("3.5.21")
 
-// ranFor is how long the processes of all voters have to have run before one is drained. etcd refuses
+// minProcessAge is how long the processes of all voters have to have run before one is drained. etcd refuses
 // to remove a voter where too few have been connected for 5 s, and the process that was
 // drained would end for nothing, and be younger than that when it is tried again.
-const ranFor = 10 * time.Second
+const minProcessAge = 10 * time.Second
 
 // DrainFor returns the order to be given right before op removes a voter that clients use: what
 // they have asked of it would fail. It is nil where there is none: what is closed to clients
@@ -31,14 +31,14 @@ func DrainFor(obs cluster.Observation, op Operation) *MemberDrain {
 		return nil // its process would end for nothing again
 	}
 	l := newView(cluster.Spec{}, obs)
-	if !l.ran(ranFor) {
+	if !l.ran(minProcessAge) {
 		return nil
 	}
 	for _, m := range l.voters {
 		n := l.nodeOf(m)
 		switch {
 		case m.ID != remove.ID || !l.serves(m):
-		case n == nil || !n.Reachable || n.Storage.Bad() || n.FactsAge > oldFacts:
+		case n == nil || !n.Reachable || n.Storage.Bad() || n.FactsAge > maxFactsAge:
 		case !l.runsMember(n, m) || n.Assigned.Quarantined || m.Version.Compare(drains) < 0:
 		default:
 			return &MemberDrain{Node: n.Name, ExpectToken: n.Assigned.Token, ExpectMemberID: m.ID}

@@ -26,9 +26,9 @@ func Next(spec cluster.Spec, obs cluster.Observation) (Operation, []Hold) {
 	return nil, l.holds
 }
 
-// oldFacts is the age from which nothing is planned on what a node has on its
+// maxFactsAge is the age from which nothing is planned on what a node has on its
 // disk: it may be from before the last step.
-const oldFacts = time.Second
+const maxFactsAge = time.Second
 
 // failing reports, with a hold, whether op failed a moment ago and has to
 // wait, or is for a node that could not carry it out: its disk hangs, or has not
@@ -38,7 +38,7 @@ func (l *view) failing(op Operation) bool {
 		if n := l.node(name); n != nil && n.Reachable && n.Storage.Bad() {
 			l.holdHung(n)
 			return true
-		} else if n != nil && n.Reachable && n.FactsAge > oldFacts {
+		} else if n != nil && n.Reachable && n.FactsAge > maxFactsAge {
 			l.hold(NotYet, "the disk of %s was last read %s ago, and reading it again takes long", n.Name,
 				n.FactsAge.Round(time.Second))
 			return true

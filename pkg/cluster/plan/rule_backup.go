@@ -185,14 +185,14 @@ func ruleDiscard(l *view) (Operation, verdict) {
 	return nil, goOn
 }
 
-// minAside is for how long data stays aside however much there is of it:
+// minSetAsideTime is for how long data stays aside however much there is of it:
 // someone has to have the time to look.
-const minAside = time.Hour
+const minSetAsideTime = time.Hour
 
-// sameTrouble is the longest time between two times of setting data aside that
+// relatedFailuresWindow is the longest time between two times of setting data aside that
 // belong together: joins that fail again and again, restores of one wrong backup after
 // another.
-const sameTrouble = 24 * time.Hour
+const relatedFailuresWindow = 24 * time.Hour
 
 // needless returns what is to be discarded of list, which is ordered by age.
 // What was set aside first of a row is what the node held before its troubles
@@ -208,7 +208,7 @@ func (l *view) needless(list []cluster.SetAside) *cluster.SetAside {
 		return nil
 	}
 	for i := 1; i < len(list)-1; i++ {
-		if list[i].At.Sub(list[i-1].At) <= sameTrouble && l.age(list[i].At) > minAside {
+		if list[i].At.Sub(list[i-1].At) <= relatedFailuresWindow && l.age(list[i].At) > minSetAsideTime {
 			return &list[i]
 		}
 	}

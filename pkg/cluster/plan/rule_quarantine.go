@@ -189,7 +189,7 @@ func (l *view) closes(m cluster.Member) *cluster.Node {
 	n := l.nodeOf(m)
 	switch {
 	case n == nil || !n.Reachable || !l.runsMember(n, m) || n.Assigned.Quarantined || !l.serves(m):
-	case n.Storage.Bad() || n.FactsAge > oldFacts || l.short(m):
+	case n.Storage.Bad() || n.FactsAge > maxFactsAge || l.short(m):
 	case len(n.URLs.Quarantine) == 0 || overlap(n.URLs.Quarantine, n.URLs.Client): // it would keep nobody away
 	case l.failure(&QuarantineSet{Node: n.Name}) != nil:
 	case l.spares(m):

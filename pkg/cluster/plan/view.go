@@ -177,7 +177,7 @@ func (l *view) lacks(n *cluster.Node, version etcdversion.Version) string {
 		return fmt.Sprintf("%s has an unreadable disk", n.Name)
 	case !slices.Contains(n.Versions, version):
 		return fmt.Sprintf("%s has no binaries of etcd %s%s", n.Name, version, l.broken(n.Name, version))
-	case n.FactsAge > oldFacts:
+	case n.FactsAge > maxFactsAge:
 		return fmt.Sprintf("%s has not been able to read its disk for %s", n.Name, n.FactsAge.Round(time.Second))
 	case n.Storage.Bad() || n.Storage.State == cluster.StorageSlow:
 		return fmt.Sprintf("%s has a bad disk: %s", n.Name, n.Storage)

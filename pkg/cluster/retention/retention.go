@@ -8,8 +8,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/bytesize"
 )
 
-// keepAll is the age below which every backup is kept.
-const keepAll = time.Hour
+// keepAllAge is the age below which every backup is kept.
+const keepAllAge = time.Hour
 
 // LeftoverAge is how old what looks like a broken-off backup must be to be
 // deleted: one that is being taken looks the same, and none takes a day.
@@ -330,7 +330,7 @@ func judge(policy Policy, now time.Time, p parsed, counted served) judged {
 	forHourly, forDaily := counted.uncounted(p.unix)
 	j := judged{unix: p.unix, byClock: age >= seconds(policy.Daily)}
 	switch {
-	case age < seconds(keepAll):
+	case age < seconds(keepAllAge):
 		j.bucket = bucketOf(recent, 0)
 	case age-forHourly < seconds(policy.Hourly):
 		j.bucket = bucketOf(hourly, slot(p.unix, time.Hour))

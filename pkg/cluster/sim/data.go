@@ -10,8 +10,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// comesUp is how long a new version may take to serve, as package apply has it.
-const comesUp = 5 * time.Minute
+// startTimeout is how long a new version may take to serve, as package apply has it.
+const startTimeout = 5 * time.Minute
 
 // universe are the versions that machines have binaries of, where they have several.
 var universe = []etcdversion.Version{

@@ -89,8 +89,8 @@ const (
 	maxQuiet = 1500
 	maxIdle  = 40
 
-	pauseBusy = time.Second
-	pauseIdle = 30 * time.Second
+	busyPause = time.Second
+	idlePause = 30 * time.Second
 )
 
 // Run plays the history of a seed. The error, if any, is a [*Failure].
@@ -140,27 +140,27 @@ func (w *world) cycle(faults []Fault) {
 func (w *world) advance(busy bool) {
 	w.step++
 	if busy {
-		w.pass(pauseBusy + time.Duration(w.rand.IntN(3000))*time.Millisecond)
+		w.pass(busyPause + time.Duration(w.rand.IntN(3000))*time.Millisecond)
 	} else {
 		w.pass(time.Duration(5+w.rand.IntN(25)) * time.Second)
 	}
 }
 
-// restAfter is how much time passes in which a coordinator is at rest at the end.
-const restAfter = 20 * time.Second
+// restTime is how much time passes in which a coordinator is at rest at the end.
+const restTime = 20 * time.Second
 
 // pass lets time pass. Who holds the lease has renewed it shortly before the end.
 func (w *world) pass(d time.Duration) {
 	held := w.holders()
 	for _, n := range held {
 		n.candidate.TTL = lease.DefaultTTL
-		if d >= restAfter {
+		if d >= restTime {
 			n.candidate.TTL = lease.RestTTL
 		}
 	}
-	w.now = w.now.Add(d - lease.RenewEvery/2)
+	w.now = w.now.Add(d - lease.RenewInterval/2)
 	w.keep(held)
-	w.now = w.now.Add(lease.RenewEvery / 2)
+	w.now = w.now.Add(lease.RenewInterval / 2)
 }
 
 // settle goes on without faults until the cluster is what the spec asks for,
@@ -194,9 +194,9 @@ func (w *world) settle() (bool, []plan.Hold) {
 		}
 		w.step++
 		if t.acted {
-			w.pass(pauseBusy)
+			w.pass(busyPause)
 		} else {
-			w.pass(pauseIdle)
+			w.pass(idlePause)
 		}
 	}
 	w.violate("stuck", "not settled after %d steps without faults", maxQuiet)

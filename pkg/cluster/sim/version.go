@@ -205,7 +205,7 @@ func (w *world) settleChange(n *node) {
 	now := cluster.Attempt{Process: n.process, Restarts: n.restarts}
 	now.Serves = m != nil && n.process == cluster.ProcessRunning && w.follows(g, m) &&
 		n.etcd.of.Minor == n.assigned.Version.Minor
-	if now.Overdue = !now.Serves && w.now.Sub(n.changed) > comesUp; now.Overdue && !w.enough(g, n) {
+	if now.Overdue = !now.Serves && w.now.Sub(n.changed) > startTimeout; now.Overdue && !w.enough(g, n) {
 		now.Overdue, n.changed = false, w.now
 	}
 	switch c.Judge(now) {

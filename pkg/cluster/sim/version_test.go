@@ -195,7 +195,7 @@ func TestANodeTakesAVersionBack(t *testing.T) {
 		n.bad = map[etcdversion.Version]bad{version: {to: 1 << 30, stalls: stalls}}
 		w.mustDo(t, w.change(n.name, version.String()))
 		w.steps(5)
-		w.pass(comesUp + time.Second)
+		w.pass(startTimeout + time.Second)
 		w.steps(5)
 		if c := n.changing(); c == nil || !c.Back || c.Failed == "" || n.assigned.Version != c.From {
 			t.Errorf("stalls is %t: it has %+v, change %+v", stalls, n.assigned, c)

@@ -35,7 +35,7 @@ const (
 // when the coordinator answers, and nil where nobody was to be asked. Its error is that the command
 // was interrupted: who was not heard then is not unreachable.
 func (t *tool) asked(r *reconcile.Report, control store.View) (*render.Asked, error) {
-	if r == nil || t.publishedOnly || t.now().Sub(r.At) > render.StaleAfter {
+	if r == nil || t.publishedOnly || t.now().Sub(r.At) > render.StaleAge {
 		return nil, nil
 	}
 	addresses := addressesOf(*r, control.Nodes)

@@ -19,13 +19,13 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// waitEvery is how often await asks the store.
-const waitEvery = time.Second
+// waitInterval is how often await asks the store.
+const waitInterval = time.Second
 
 // await waits for the end of a request, and says how it ended.
 func (t *tool) await(ctx context.Context, cmd *cobra.Command, s *store.Store, r cluster.Request) error {
 	f := following{request: r, why: map[cluster.NodeName]string{}}
-	for range wait.Every(ctx, waitEvery) {
+	for range wait.Every(ctx, waitInterval) {
 		v, err := s.Poll(ctx)
 		if line := f.asked(ctx, t.named(err, 0)); line != "" {
 			note(cmd, "%s", line)

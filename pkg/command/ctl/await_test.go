@@ -132,19 +132,19 @@ func TestAwaitReportsAStoreThatCannotBeRead(t *testing.T) {
 		go func() { ended <- (&tool{location: dir}).await(ctx, cmd, s, r) }()
 		control := filepath.Join(dir, "control")
 		for range 2 {
-			time.Sleep(10 * waitEvery)
+			time.Sleep(10 * waitInterval)
 			if err := os.Rename(control, control+".away"); err != nil {
 				t.Error(err)
 			}
 			if err := os.Symlink("control", control); err != nil { // a circle
 				t.Error(err)
 			}
-			time.Sleep(10 * waitEvery)
+			time.Sleep(10 * waitInterval)
 			if err := errors.Join(os.Remove(control), os.Rename(control+".away", control)); err != nil {
 				t.Error(err)
 			}
 		}
-		time.Sleep(10 * waitEvery)
+		time.Sleep(10 * waitInterval)
 		stop()
 		err = <-ended
 		note := "note: the store cannot be read, and is asked again: "

@@ -55,7 +55,7 @@ func (t *tool) reallyLost(ctx context.Context, cmd *cobra.Command, s *store.Stor
 	if err != nil {
 		return fmt.Errorf("read the control store: %w", err)
 	}
-	current := report != nil && t.now().Sub(report.At) <= render.StaleAfter
+	current := report != nil && t.now().Sub(report.At) <= render.StaleAge
 	if err := existing(cmd, r.Lost, nodesIn(v, report), current); err != nil {
 		return err
 	}

@@ -141,9 +141,9 @@ func list(s string) []string {
 // interval is zero, and looks for others without a pause, which helps nobody. A
 // retention of zero keeps nothing for its age.
 const (
-	leastInterval = 10 * time.Second
-	leastPoll     = time.Second
-	noTime        = time.Nanosecond
+	minBackupInterval = 10 * time.Second
+	minPollInterval   = time.Second
+	noTime            = time.Nanosecond
 )
 
 func (f *flags) durations(c *daemon.Config, env func(string) string) error {
@@ -154,8 +154,8 @@ func (f *flags) durations(c *daemon.Config, env func(string) string) error {
 		// makes no sense.
 		zero time.Duration
 	}{
-		{"--backup-interval", f.backupInterval, &c.Policy.BackupInterval, leastInterval},
-		{"--discovery-poll-interval", f.discoveryInterval, &c.DiscoveryInterval, leastPoll},
+		{"--backup-interval", f.backupInterval, &c.Policy.BackupInterval, minBackupInterval},
+		{"--discovery-poll-interval", f.discoveryInterval, &c.DiscoveryInterval, minPollInterval},
 		{"ETCD_MANAGER_HOURLY_BACKUPS_RETENTION", env("ETCD_MANAGER_HOURLY_BACKUPS_RETENTION"), &c.Policy.HourlyRetention,
 			noTime},
 		{"ETCD_MANAGER_DAILY_BACKUPS_RETENTION", env("ETCD_MANAGER_DAILY_BACKUPS_RETENTION"), &c.Policy.DailyRetention,

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// pagesFirst is when a daemon has started and has used what it needs for that, pagesEvery how
+	// firstPagesDelay is when a daemon has started and has used what it needs for that, pagesInterval how
 	// often it gives back what else it has used in passing, as for a backup.
-	pagesFirst = 15 * time.Second
-	pagesEvery = 10 * time.Minute
+	firstPagesDelay = 15 * time.Second
+	pagesInterval   = 10 * time.Minute
 )
 
 // timerSlack is how much later than asked for the kernel may wake up a thread of the daemon, so that
@@ -28,7 +28,7 @@ const timerSlack = time.Millisecond
 
 // keepFewPages gives free memory and pages of the program back, again and again until ctx ends.
 func keepFewPages(ctx context.Context) {
-	for pause := pagesFirst; wait.For(ctx, pause) == nil; pause = pagesEvery {
+	for pause := firstPagesDelay; wait.For(ctx, pause) == nil; pause = pagesInterval {
 		debug.FreeOSMemory()
 		// Without it the daemon only takes more memory.
 		_ = givePagesBack()

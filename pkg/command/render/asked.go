@@ -44,7 +44,7 @@ func (s Status) coordinates() bool {
 func (s Status) Coordinator(now time.Time) string {
 	age := now.Sub(s.Report.At)
 	if !s.coordinates() {
-		age = max(age, StaleAfter+1)
+		age = max(age, StaleAge+1)
 	}
 	return Coordinator(*s.Report, age)
 }
@@ -66,9 +66,9 @@ func Coordinator(r reconcile.Report, age time.Duration) string {
 	switch {
 	case none, last == "":
 		last = lastHolder(r.Observation)
-	case last != "" && age <= StaleAfter && r.Term != 0:
+	case last != "" && age <= StaleAge && r.Term != 0:
 		return fmt.Sprintf("%s (term %d)", last, r.Term)
-	case last != "" && age <= StaleAfter:
+	case last != "" && age <= StaleAge:
 		return string(last)
 	}
 	if last == "" {
@@ -95,7 +95,7 @@ func StaleState(r reconcile.Report, age time.Duration) string {
 
 // State says in one line what is going on, by a report of that age.
 func State(r reconcile.Report, age time.Duration) string {
-	if age > StaleAfter {
+	if age > StaleAge {
 		return StaleState(r, age)
 	}
 	switch {

@@ -6,9 +6,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// certificateWarning is how long before its end a certificate is reported, as in the alert
+// certificateWarningTime is how long before its end a certificate is reported, as in the alert
 // on it: a daemon renews its own long before.
-const certificateWarning = 14 * 24 * time.Hour
+const certificateWarningTime = 14 * 24 * time.Hour
 
 // expired says that a node that answers has a certificate whose time is over.
 func expired(n cluster.Node, now time.Time) bool {
@@ -22,7 +22,7 @@ func (p *page) certificates(obs cluster.Observation) (rows [][]string) {
 		switch {
 		case expired(n, p.now):
 			rows = append(rows, []string{string(n.Name), "expired " + Age(-left) + ", " + stamp(n.CertNotAfter)})
-		case n.Reachable && !n.CertNotAfter.IsZero() && left < certificateWarning:
+		case n.Reachable && !n.CertNotAfter.IsZero() && left < certificateWarningTime:
 			rows = append(rows, []string{string(n.Name), "the first expires in " + span(left) + ", " + stamp(n.CertNotAfter)})
 		}
 	}

@@ -22,16 +22,16 @@ func TestWhoCoordinates(t *testing.T) {
 		age  time.Duration
 		want string
 	}{
-		"one that holds the lease": {reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter, "a (term 4)"},
+		"one that holds the lease": {reconcile.Report{Coordinator: "a", Term: 4}, StaleAge, "a (term 4)"},
 		"one that bootstraps":      {reconcile.Report{Coordinator: "a"}, time.Second, "a"},
 		"one that has gone": {
-			reconcile.Report{Coordinator: "a", Term: 4}, StaleAfter + 1, "none (last seen: a)",
+			reconcile.Report{Coordinator: "a", Term: 4}, StaleAge + 1, "none (last seen: a)",
 		},
 		"one with a long operation": {
-			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter, "a (term 4)",
+			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAge, "a (term 4)",
 		},
 		"one that has gone in an operation": {
-			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAfter + 1,
+			reconcile.Report{Coordinator: "a", Term: 4, Operation: "etcdadm x"}, StaleAge + 1,
 			"none (last seen: a)",
 		},
 		"one without a lease": {

@@ -14,10 +14,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 )
 
-// StaleAfter is the age from which on a report says nothing of the cluster as it
+// StaleAge is the age from which on a report says nothing of the cluster as it
 // is: each coordinator publishes every two minutes at least, also during an
 // operation.
-const StaleAfter = 3 * time.Minute
+const StaleAge = 3 * time.Minute
 
 // Health says in one word how a cluster is.
 type Health string
@@ -47,7 +47,7 @@ func NewPublished(r *reconcile.Report, asked *Asked, now time.Time) Status {
 		return s
 	}
 	age := now.Sub(r.At)
-	s.Age, s.Stale = age.Seconds(), age > StaleAfter || asked.unreachable()
+	s.Age, s.Stale = age.Seconds(), age > StaleAge || asked.unreachable()
 	s.Upgrade, s.Warnings = plan.UpgradePath(r.Spec, r.Observation), warnings(r.Spec, r.Observation)
 	switch {
 	case !s.Stale:

@@ -51,7 +51,7 @@ func TestHealth(t *testing.T) {
 		code    int
 	}{
 		"all serve":      {members: well("a", "b", "c"), want: Healthy},
-		"just not stale": {members: well("a", "b", "c"), age: StaleAfter, want: Healthy},
+		"just not stale": {members: well("a", "b", "c"), age: StaleAge, want: Healthy},
 		"one serves, and nobody has asked two": {
 			members: unasked(well("a", "b", "c"), 2), want: Unknown,
 			because: "1 of 3 voters serve, and nobody has asked 2", code: 9,
@@ -131,7 +131,7 @@ func TestHealth(t *testing.T) {
 // What a coordinator published before it went is not said to be so.
 func TestStaleStateIsNotReportedAsTheState(t *testing.T) {
 	r := reconcile.Report{At: now, Converged: true}
-	if got := State(r, StaleAfter+1); got != "unknown; STALE: as the spec says 3m ago" {
+	if got := State(r, StaleAge+1); got != "unknown; STALE: as the spec says 3m ago" {
 		t.Error(got)
 	}
 }

@@ -23,7 +23,7 @@ type Status struct {
 	Notes []string `json:"notes,omitempty"`
 	// Age is how old Report is, in seconds.
 	Age float64 `json:"ageSeconds"`
-	// Stale says that nothing of Report need be so any more: it is older than [StaleAfter], or no
+	// Stale says that nothing of Report need be so any more: it is older than [StaleAge], or no
 	// daemon answers. Asked are the daemons that were asked whether they are there, nil for none.
 	Stale bool   `json:"stale,omitempty"`
 	Asked *Asked `json:"asked,omitempty"`

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// staleAfter is how old an observation may be before it says nothing of the cluster as
+	// staleAge is how old an observation may be before it says nothing of the cluster as
 	// it is: the page asks every few seconds, and an observation has a deadline.
-	staleAfter = 20 * time.Second
+	staleAge = 20 * time.Second
 	// shownOperations and shownBackups bound the time line.
 	shownOperations, shownBackups = 40, 20
 	// manyEntries is how far a member is behind before that is worth reporting.
@@ -50,7 +50,7 @@ type seen struct {
 // build makes the page. It is a function of its inputs.
 func build(in inputs) Page {
 	p := Page{
-		Cluster: in.cluster, Node: in.node, Version: cli.BuildVersion(), StaleAfter: staleAfter.Seconds(),
+		Cluster: in.cluster, Node: in.node, Version: cli.BuildVersion(), StaleAge: staleAge.Seconds(),
 		Because: []string{}, Machines: []Machine{}, Members: []Member{}, Links: []Link{}, Plan: []string{},
 		Holds: []render.Explanation{}, Failures: []string{}, Requests: []string{}, Gaps: []cluster.Gap{}, TimeLine: []Event{},
 	}
@@ -70,7 +70,7 @@ func build(in inputs) Page {
 	status := render.NewStatus(&r, in.now)
 	p.Health, p.State, p.Coordinator = status.Health, render.State(r, age), render.Coordinator(r, age)
 	p.Because = append(p.Because, status.Because...)
-	if age > staleAfter {
+	if age > staleAge {
 		p.Health, p.State = render.Unknown, render.StaleState(r, age)
 		p.Because = []string{"the observation is STALE, of " + render.Age(age)}
 	}
@@ -102,7 +102,7 @@ func (p *Page) said(r *reconcile.Report, in inputs) {
 	said := in.published.Value
 	if !in.published.At.IsZero() && said.Coordinator != "" {
 		age := in.now.Sub(said.At)
-		counts := said.Term == r.Term && said.Coordinator == r.Coordinator && r.Term > 0 && age <= render.StaleAfter
+		counts := said.Term == r.Term && said.Coordinator == r.Coordinator && r.Term > 0 && age <= render.StaleAge
 		p.Said = &Said{By: said.Coordinator, Age: age.Seconds(), Counts: counts}
 		if counts {
 			r.Operation, r.Since, r.Holds, r.Converged = said.Operation, said.Since, said.Holds, said.Converged

@@ -15,10 +15,10 @@ type Page struct {
 	Node    cluster.NodeName `json:"node"`
 	Version string           `json:"version"`
 	// At is when the cluster was observed, Age how old that is, nil for never. From
-	// StaleAfter on it says nothing of the cluster as it is.
-	At         time.Time `json:"at,omitzero"`
-	Age        *float64  `json:"ageSeconds,omitempty"`
-	StaleAfter float64   `json:"staleAfterSeconds"`
+	// StaleAge on it says nothing of the cluster as it is.
+	At       time.Time `json:"at,omitzero"`
+	Age      *float64  `json:"ageSeconds,omitempty"`
+	StaleAge float64   `json:"staleAfterSeconds"`
 	// Problem says why there is no newer observation.
 	Problem string `json:"problem,omitempty"`
 

@@ -29,9 +29,9 @@ const JSONPath = "/status.json"
 var files embed.FS
 
 const (
-	// observeEvery, publishedEvery and historyEvery are how often the sources are read
+	// observeInterval, publishedInterval and historyInterval are how often the sources are read
 	// while somebody looks.
-	observeEvery, publishedEvery, historyEvery = 2 * time.Second, 2 * time.Second, 10 * time.Second
+	observeInterval, publishedInterval, historyInterval = 2 * time.Second, 2 * time.Second, 10 * time.Second
 	// answerTime is how long one answer may wait for an observation, storeTime how long for
 	// what only the store reports.
 	answerTime, storeTime = 4 * time.Second, time.Second
@@ -48,13 +48,13 @@ type server struct {
 // New returns the page's handler.
 func New(from daemon.PageSource) http.Handler {
 	s := &server{from: from}
-	s.report = latest[seen]{every: observeEvery, now: from.Now, read: s.observe}
+	s.report = latest[seen]{every: observeInterval, now: from.Now, read: s.observe}
 	s.published = latest[reconcile.Report]{
-		every: publishedEvery, now: from.Now,
+		every: publishedInterval, now: from.Now,
 		read: func(ctx context.Context, _ reconcile.Report) (reconcile.Report, error) { return from.Published(ctx) },
 	}
 	s.history = latest[[]store.HistoryEntry]{
-		every: historyEvery, now: from.Now,
+		every: historyInterval, now: from.Now,
 		read: func(ctx context.Context, _ []store.HistoryEntry) ([]store.HistoryEntry, error) {
 			return from.History(ctx)
 		},

@@ -152,7 +152,7 @@ func TestPageOfADaemonThatStandsBy(t *testing.T) {
 		w.obs.Nodes[i].Lease.Running = false
 	}
 	w.mu.Unlock()
-	w.pass(observeEvery)
+	w.pass(observeInterval)
 	p = ask(t, h)
 	if p.Operation != "" || p.Said.Counts || !strings.HasPrefix(p.Coordinator, "none") || len(p.Holds) == 0 ||
 		p.Holds[0].Reason != plan.NoCoordinator || p.Holds[0].Do == "" || p.Health != render.Degraded {
@@ -180,7 +180,7 @@ func TestPageOfTheCoordinator(t *testing.T) {
 // Old data is called stale, and not healthy. A daemon that has seen nothing says so.
 func TestPageIsStale(t *testing.T) {
 	r := reconcile.Report{At: start, Coordinator: "b", Term: 9, Converged: true, Observation: two()}
-	in := inputs{now: start.Add(staleAfter + time.Second), report: reading[seen]{
+	in := inputs{now: start.Add(staleAge + time.Second), report: reading[seen]{
 		Value: seen{report: r, own: true}, At: start, Err: errors.New("it hangs"),
 	}}
 	p := build(in)
@@ -224,7 +224,7 @@ func TestOneObservationForAll(t *testing.T) {
 	if w.observed != 1 {
 		t.Errorf("observed %d times", w.observed)
 	}
-	w.pass(observeEvery)
+	w.pass(observeInterval)
 	ask(t, s)
 	if w.observed != 2 {
 		t.Errorf("observed %d times", w.observed)

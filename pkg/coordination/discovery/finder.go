@@ -65,16 +65,16 @@ type Options struct {
 }
 
 const (
-	// firstWait is the time between the first two observations.
-	firstWait = 100 * time.Millisecond
-	// idleFactor times Options.Interval, and at least idleLeast, is the time
+	// firstDelay is the time between the first two observations.
+	firstDelay = 100 * time.Millisecond
+	// idleFactor times Options.Interval, and at least minIdleInterval, is the time
 	// between two observations while nothing is missing: a node that comes finds the
 	// others by their records itself. Requests to a store are money and are
 	// budgeted.
-	idleFactor = 5
-	idleLeast  = 5 * time.Minute
-	// watchEvery is how often at least the gossip is asked who is alive.
-	watchEvery = 5 * time.Second
+	idleFactor      = 5
+	minIdleInterval = 5 * time.Minute
+	// watchInterval is how often at least the gossip is asked who is alive.
+	watchInterval = 5 * time.Second
 	// requestLimit bounds one request to the directory, joinLimit one join.
 	requestLimit = 10 * time.Second
 	joinLimit    = 5 * time.Second
@@ -133,8 +133,8 @@ func New(o Options) (*Finder, error) {
 	switch {
 	case o.Join == nil || o.Alive == nil:
 		return nil, errors.New("find nodes: a join and an alive function are needed")
-	case o.Interval < firstWait:
-		return nil, errors.New("find nodes: the interval is shorter than " + firstWait.String())
+	case o.Interval < firstDelay:
+		return nil, errors.New("find nodes: the interval is shorter than " + firstDelay.String())
 	}
 	if err := o.Self.Name.Validate(); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func signal(c chan struct{}) {
 // Run looks for nodes until ctx ends, and then waits for what it began.
 func (f *Finder) Run(ctx context.Context) {
 	defer f.running.Wait()
-	wait, last := firstWait, time.Now()
+	wait, last := firstDelay, time.Now()
 	f.mu.Lock()
 	f.began = last
 	f.mu.Unlock()
@@ -185,14 +185,14 @@ func (f *Finder) Run(ctx context.Context) {
 	for {
 		missing, more := f.missing()
 		if more {
-			wait = firstWait
+			wait = firstDelay
 		}
 		distance := wait
 		if !missing {
-			distance = max(idleFactor*f.o.Interval, idleLeast)
+			distance = max(idleFactor*f.o.Interval, minIdleInterval)
 		}
 		next := last.Add(distance)
-		timer := time.NewTimer(f.untilDue(min(time.Until(next), watchEvery)))
+		timer := time.NewTimer(f.untilDue(min(time.Until(next), watchInterval)))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -297,7 +297,7 @@ func (f *Finder) join(ctx context.Context) {
 	for _, s := range seeds {
 		t := f.tries[s]
 		if t == nil {
-			t = &try{wait: firstWait}
+			t = &try{wait: firstDelay}
 			f.tries[s] = t
 		}
 		if t.running || now.Before(t.next) {

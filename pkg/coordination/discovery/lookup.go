@@ -16,9 +16,9 @@ type Source struct {
 	Limit time.Duration
 }
 
-// lookupDistance is the least time between two questions to a source: clouds
+// minLookupInterval is the least time between two questions to a source: clouds
 // count them.
-const lookupDistance = 5 * time.Second
+const minLookupInterval = 5 * time.Second
 
 // A source is one that is asked.
 type source struct {
@@ -68,7 +68,7 @@ func (s *source) untilReady() time.Duration {
 	if s.asked.IsZero() {
 		return 0
 	}
-	return lookupDistance - time.Since(s.asked)
+	return minLookupInterval - time.Since(s.asked)
 }
 
 // askAgain has all sources asked once more: what they said last may be old.

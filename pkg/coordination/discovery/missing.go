@@ -70,7 +70,7 @@ func (f *Finder) wanted() (seeds []Seed, missing map[string]bool) {
 	}
 	for _, s := range f.sources {
 		// Machines that start together may not reach each other yet.
-		if s.failed || len(f.met) == 0 && time.Since(f.began) < idleLeast {
+		if s.failed || len(f.met) == 0 && time.Since(f.began) < minIdleInterval {
 			missing["source "+s.What] = true
 		}
 	}

@@ -25,8 +25,8 @@ const (
 	answerTime = time.Second
 	// maxAnswers is how many addresses are looked at: anybody can send any number.
 	maxAnswers = 128
-	// answerDistance is the least time between two answers. All that ask hear one.
-	answerDistance = 100 * time.Millisecond
+	// minAnswerInterval is the least time between two answers. All that ask hear one.
+	minAnswerInterval = 100 * time.Millisecond
 	// AskLimit is more than asking takes, and connecting to all that answer.
 	AskLimit = questions*answerTime + (maxAnswers/scanAtOnce+1)*(connectTime+proveTime)*3/2
 	// lifetime is for how long others may believe an answer, in seconds.
@@ -189,7 +189,7 @@ func (g *group) answerWith(answer []byte) {
 				return
 			case <-time.After(answerTime): // the interface may be down for a while
 			}
-		case asks(datagram) && time.Since(last) >= answerDistance:
+		case asks(datagram) && time.Since(last) >= minAnswerInterval:
 			last = time.Now()
 			_ = g.send(answer) // who hears nothing asks again
 		}

@@ -290,7 +290,7 @@ func TestConflictsAreForgotten(t *testing.T) {
 	if p := tab.list()[0]; p.Conflict != c.Other {
 		t.Errorf("%+v", p)
 	}
-	tab.peers["b"].conflictAt = time.Now().Add(-2 * conflictMemory)
+	tab.peers["b"].conflictAt = time.Now().Add(-2 * conflictTTL)
 	if p := tab.list()[0]; p.Conflict != "" {
 		t.Errorf("%+v", p)
 	}

@@ -17,8 +17,8 @@ import (
 const (
 	// linkQueue is how many packets wait for a slow node. More are lost.
 	linkQueue = 32
-	// linkIdle is after how much time without a packet a link ends.
-	linkIdle = time.Minute
+	// linkIdleTimeout is after how much time without a packet a link ends.
+	linkIdleTimeout = time.Minute
 	// linkLimit bounds the opening of a stream, and each sending on it.
 	linkLimit = 3 * time.Second
 	// linkPause is how long packets are lost after a failure before the next
@@ -55,7 +55,7 @@ func newLink(t *transport, to memberlist.Address) *link {
 func (l *link) run() {
 	defer close(l.done)
 	defer l.shut()
-	idle := time.NewTimer(linkIdle)
+	idle := time.NewTimer(linkIdleTimeout)
 	defer idle.Stop()
 	for {
 		select {
@@ -63,7 +63,7 @@ func (l *link) run() {
 			return
 		case b := <-l.queue:
 			l.deliver(b)
-			idle.Reset(linkIdle)
+			idle.Reset(linkIdleTimeout)
 		case <-l.last:
 			l.finish()
 			return
@@ -71,7 +71,7 @@ func (l *link) run() {
 			if l.t.forget(l) {
 				return
 			}
-			idle.Reset(linkIdle)
+			idle.Reset(linkIdleTimeout)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (t *transport) Stream(s nodepb.Gossip_StreamServer) error {
 	t.seen(from)
 	c := newConn(addr(from))
 	defer c.end(errClosed)
-	life := time.NewTimer(streamLife)
+	life := time.NewTimer(streamTimeout)
 	defer life.Stop()
 	select {
 	case t.streamCh <- c:
@@ -71,7 +71,7 @@ func (t *transport) Stream(s nodepb.Gossip_StreamServer) error {
 	case <-sent:
 		return nil
 	case <-life.C:
-		return status.Errorf(codes.DeadlineExceeded, "the stream is older than %v", streamLife)
+		return status.Errorf(codes.DeadlineExceeded, "the stream is older than %v", streamTimeout)
 	case <-t.ctx.Done():
 		return status.Error(codes.Unavailable, errClosed.Error())
 	case <-s.Context().Done():

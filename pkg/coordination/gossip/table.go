@@ -16,12 +16,12 @@ import (
 
 const (
 	pushPullInterval = 15 * time.Second
-	// conflictMemory is how long a conflict is visible after it was last seen.
+	// conflictTTL is how long a conflict is visible after it was last seen.
 	// The owner of a name in dispute shows it to one other node in every
 	// pushPullInterval.
-	conflictMemory = 4 * pushPullInterval
-	// deadMemory is how long a node is known after its death.
-	deadMemory = 24 * time.Hour
+	conflictTTL = 4 * pushPullInterval
+	// deadNodeTTL is how long a node is known after its death.
+	deadNodeTTL = 24 * time.Hour
 	// maxStrangers is how many nodes are known that others report and that have not
 	// shown themselves: some more than join at once, and far less than one caller can
 	// make up.
@@ -94,11 +94,11 @@ func (t *table) list() []Peer {
 	defer t.mu.Unlock()
 	now := time.Now()
 	maps.DeleteFunc(t.peers, func(_ cluster.NodeName, e *entry) bool {
-		return !e.Alive && now.Sub(e.diedAt) > deadMemory
+		return !e.Alive && now.Sub(e.diedAt) > deadNodeTTL
 	})
 	list := make([]Peer, 0, len(t.peers))
 	for _, e := range t.peers {
-		if e.Conflict != "" && now.Sub(e.conflictAt) > conflictMemory {
+		if e.Conflict != "" && now.Sub(e.conflictAt) > conflictTTL {
 			e.Conflict = ""
 		}
 		p := e.Peer
@@ -191,7 +191,7 @@ func (t *table) dead(name cluster.NodeName) {
 func (t *table) conflict(c Conflict) {
 	t.mu.Lock()
 	e, now := t.peers[c.Name], time.Now()
-	fresh := e != nil && (e.Conflict != c.Other || now.Sub(e.conflictAt) > conflictMemory)
+	fresh := e != nil && (e.Conflict != c.Other || now.Sub(e.conflictAt) > conflictTTL)
 	if e != nil {
 		e.Conflict, e.conflictAt = c.Other, now
 	}

@@ -25,9 +25,9 @@ var errClosed = errors.New("the gossip is closed")
 const (
 	// maxLinks bounds the streams that news about many nodes can cause.
 	maxLinks = 128
-	// streamLife bounds one of memberlist's connections; the longest exchanges
+	// streamTimeout bounds one of memberlist's connections; the longest exchanges
 	// two states.
-	streamLife = 30 * time.Second
+	streamTimeout = 30 * time.Second
 	// lingerTimeout is how long a closed connection waits for the other end.
 	lingerTimeout = time.Second
 )
@@ -184,7 +184,7 @@ func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, e
 
 // DialAddressTimeout connects to a node.
 func (t *transport) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(t.ctx, streamLife)
+	ctx, cancel := context.WithTimeout(t.ctx, streamTimeout)
 	limit := time.AfterFunc(timeout, cancel)
 	stream, err := t.open(ctx, to, nodepb.GossipClient.Stream)
 	if !limit.Stop() && t.ctx.Err() == nil {

@@ -21,12 +21,12 @@ const (
 	// ask for it. A grantor that restarts keeps quiet for this long if it had granted
 	// to somebody else.
 	MaxTTL = 3 * time.Second
-	// RenewEvery is the time between two renewals. Two of them can be lost, and the
+	// RenewInterval is the time between two renewals. Two of them can be lost, and the
 	// third begins before the holder has to stop (see Margin).
-	RenewEvery = 500 * time.Millisecond
-	// RestRenewEvery is the time after a renewal with [RestTTL]. After one that failed it is
-	// [RenewEvery], so that as many can be lost.
-	RestRenewEvery = 1500 * time.Millisecond
+	RenewInterval = 500 * time.Millisecond
+	// RestRenewInterval is the time after a renewal with [RestTTL]. After one that failed it is
+	// [RenewInterval], so that as many can be lost.
+	RestRenewInterval = 1500 * time.Millisecond
 	// CallTimeout is how long one lease voter may take to answer, less than the time
 	// between two renewals. Three rounds that time out fit into a lease.
 	CallTimeout = 400 * time.Millisecond

@@ -137,9 +137,9 @@ func (v *Vote) listen() time.Duration {
 	case !v.Started:
 		return 0
 	case v.Heard:
-		return MaxTTL + 2*RenewEvery
+		return MaxTTL + 2*RenewInterval
 	}
-	return RestRenewEvery + RenewEvery
+	return RestRenewInterval + RenewInterval
 }
 
 // ShouldCampaign says whether the node self should try for the lease, by its last vote,

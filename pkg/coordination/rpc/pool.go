@@ -36,9 +36,9 @@ type PoolOptions struct {
 	NameOf func(tls.ConnectionState) (cluster.NodeName, error)
 }
 
-// forget is how long a connection is kept that nobody asks for and that is not
+// unusedTimeout is how long a connection is kept that nobody asks for and that is not
 // open. gRPC closes one without calls after the same time.
-const forget = 10 * time.Minute
+const unusedTimeout = 10 * time.Minute
 
 // A Pool keeps one connection to each node at each address. It is safe for
 // concurrent use.
@@ -65,7 +65,7 @@ func NewPool(o PoolOptions) *Pool { return &Pool{o: o, links: map[link]*kept{}} 
 
 // Conn returns the connection to the node name at address, host:port. It does
 // not wait: the first call on the connection connects, and a lost connection
-// is made again, at most [backoffMax] apart. The server must prove that it is
+// is made again, at most [maxBackoff] apart. The server must prove that it is
 // the node name. An empty name is for an address whose node is not known: the
 // server must prove that it is some node, see [Pool.Hello].
 func (p *Pool) Conn(name cluster.NodeName, address string) (*grpc.ClientConn, error) {
@@ -81,7 +81,7 @@ func (p *Pool) Conn(name cluster.NodeName, address string) (*grpc.ClientConn, er
 		return k.conn, nil
 	}
 	for old, k := range p.links {
-		if now.Sub(k.used) > forget && k.conn.GetState() != connectivity.Ready {
+		if now.Sub(k.used) > unusedTimeout && k.conn.GetState() != connectivity.Ready {
 			delete(p.links, old)
 			_ = k.conn.Close() // its error says only that it was closed before
 		}
@@ -121,14 +121,14 @@ func (p *Pool) dialOptions(name cluster.NodeName) []grpc.DialOption {
 			return d.DialContext(ctx, "tcp", address)
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: backoffBase, Multiplier: 1.6, Jitter: 0.2, MaxDelay: backoffMax},
+			Backoff:           backoff.Config{BaseDelay: minBackoff, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxBackoff},
 			MinConnectTimeout: dialTimeout,
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: pingTimeout}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: pingTimeout}),
 		grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize),
 		grpc.WithStaticStreamWindowSize(windowSize), grpc.WithStaticConnWindowSize(4 * windowSize),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-		grpc.WithIdleTimeout(forget),
+		grpc.WithIdleTimeout(unusedTimeout),
 		grpc.WithDisableServiceConfig(),
 	}
 	if p.o.ClientTLS == nil {

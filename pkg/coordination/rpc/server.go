@@ -27,14 +27,14 @@ const (
 	windowSize  = 64 << 10
 	maxStreams  = 256
 	dialTimeout = 2 * time.Second
-	backoffBase = 100 * time.Millisecond
-	backoffMax  = 2 * time.Second
-	// pingEvery is the least that gRPC allows. A connection without an answer is
+	minBackoff  = 100 * time.Millisecond
+	maxBackoff  = 2 * time.Second
+	// pingInterval is the least that gRPC allows. A connection without an answer is
 	// given up after pingTimeout more.
-	pingEvery   = 10 * time.Second
-	pingTimeout = 3 * time.Second
-	// defaultHandshake is how long the other end may take to prove who it is.
-	defaultHandshake = 5 * time.Second
+	pingInterval = 10 * time.Second
+	pingTimeout  = 3 * time.Second
+	// defaultHandshakeTimeout is how long the other end may take to prove who it is.
+	defaultHandshakeTimeout = 5 * time.Second
 	// callTimeout bounds calls whose context has no deadline.
 	callTimeout = 10 * time.Second
 )
@@ -65,7 +65,7 @@ type ServerOptions struct {
 	// [ErrUnimplemented], with the address that they come from; nil ignores them.
 	Strange func(from Caller, address, method string)
 
-	// handshake is defaultHandshake, where no test has more time.
+	// handshake is defaultHandshakeTimeout, where no test has more time.
 	handshake time.Duration
 }
 
@@ -95,12 +95,12 @@ func NewServer(o ServerOptions) (*Server, error) {
 		grpc.UnknownServiceHandler(unknownService(o.Strange)),
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.ConnectionTimeout(cmp.Or(o.handshake, defaultHandshake)),
+		grpc.ConnectionTimeout(cmp.Or(o.handshake, defaultHandshakeTimeout)),
 		grpc.ReadBufferSize(bufferSize), grpc.WriteBufferSize(bufferSize),
 		// A fixed window also switches off the pings that measure bandwidth.
 		grpc.StaticStreamWindowSize(windowSize), grpc.StaticConnWindowSize(4*windowSize),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * pingEvery, Timeout: pingTimeout}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingEvery / 2, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * pingInterval, Timeout: pingTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingInterval / 2, PermitWithoutStream: true}),
 	)
 	nodepb.RegisterNodeServer(s, &node{name: o.Name, cluster: o.Cluster, h: o.Handler})
 	return &Server{s: s}, nil

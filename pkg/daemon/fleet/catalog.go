@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// backupsEvery is how often the list of backups is read again, for each page
+	// backupsInterval is how often the list of backups is read again, for each page
 	// that it has, and at most: one of a thousand objects each minute, and one of
 	// many each quarter of an hour.
-	backupsEvery    = time.Minute
-	backupsSeldom   = 15 * time.Minute
-	backupsAgain    = 15 * time.Second // after a failure
-	listingTime     = 30 * time.Minute // bounds one reading of the list
-	listingFailures = 5
+	backupsInterval    = time.Minute
+	maxBackupsInterval = 15 * time.Minute
+	backupsRetryDelay  = 15 * time.Second // after a failure
+	listingTime        = 30 * time.Minute // bounds one reading of the list
+	listingFailures    = 5
 	// smallPages is of how many pages a list is read again where a part would do.
 	smallPages = 1
 	// maxAgain is how many backups are checked one by one. For more, the whole list
@@ -131,11 +131,11 @@ func (c *catalog) due(small bool) bool {
 	case c.reading != nil:
 		return false
 	case c.failures > 0:
-		return c.now().Sub(c.failed) >= backupsAgain
+		return c.now().Sub(c.failed) >= backupsRetryDelay
 	case !c.known, small && c.stale, len(c.again) > maxAgain:
 		return true
 	}
-	return c.now().Sub(c.readAt) >= min(backupsSeldom, backupsEvery*time.Duration(max(1, c.pages)))
+	return c.now().Sub(c.readAt) >= min(maxBackupsInterval, backupsInterval*time.Duration(max(1, c.pages)))
 }
 
 // begin begins to read the whole list, or goes on.
@@ -200,7 +200,7 @@ func (c *catalog) collect() {
 
 // readPart reads the backups of the day, and those that have changed.
 func (c *catalog) readPart(ctx context.Context) {
-	if c.partial == nil && (c.stale || len(c.again) > 0 || c.now().Sub(c.recentAt) >= backupsEvery) {
+	if c.partial == nil && (c.stale || len(c.again) > 0 || c.now().Sub(c.recentAt) >= backupsInterval) {
 		prefixes := []string{c.now().UTC().Format(time.DateOnly)}
 		if yesterday := c.now().UTC().Add(-time.Hour).Format(time.DateOnly); yesterday != prefixes[0] {
 			prefixes = append(prefixes, yesterday)

@@ -252,7 +252,7 @@ func TestBackupsOfOthersAreSeen(t *testing.T) {
 				c := newSlowView(t, backups, 10*time.Millisecond)
 				c.until()
 				c.backup(time.Now())
-				time.Sleep(backupsEvery + time.Second)
+				time.Sleep(backupsInterval + time.Second)
 				if a := c.twice(); len(a.Store.Backups) != backups+1 {
 					t.Errorf("there are %d", len(a.Store.Backups))
 				}

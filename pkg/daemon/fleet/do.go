@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	observeAgain = 100 * time.Millisecond
+	observePause = 100 * time.Millisecond
 	// yieldTime is how long a coordinator that was asked to pause may take to
 	// see it and to give its lease back.
 	yieldTime = 15 * time.Second
@@ -78,7 +78,7 @@ func (c *Client) Do(ctx context.Context, op plan.Operation) error {
 			return err
 		}
 		last = err
-		if err := wait.For(ctx, observeAgain); err != nil {
+		if err := wait.For(ctx, observePause); err != nil {
 			return cause(err, last)
 		}
 	}
@@ -153,7 +153,7 @@ func (c *Client) wait(ctx context.Context, op plan.Operation) error {
 		if err == nil && plan.Done(obs, op) {
 			return nil
 		}
-		if err := wait.For(ctx, observeAgain); err != nil {
+		if err := wait.For(ctx, observePause); err != nil {
 			return fmt.Errorf("%s was carried out, but its effect does not show: %w", plan.KindOf(op).Path, err)
 		}
 	}

@@ -197,10 +197,10 @@ func (v *StoreView) Answer(ctx context.Context) observe.StoreAnswer {
 
 const (
 	// failingTimeout is how long a store that failed, or is slow, is waited for, and
-	// failingEvery how often it gets its full time all the same: a store that
+	// failingRetryInterval how often it gets its full time all the same: a store that
 	// hangs shall not make every observation slow.
-	failingTimeout = 300 * time.Millisecond
-	failingEvery   = 15 * time.Second
+	failingTimeout       = 300 * time.Millisecond
+	failingRetryInterval = 15 * time.Second
 	// slowTime is how old an answer of a store that is being asked may become.
 	slowTime = 30 * time.Second
 	// pollTime bounds a poll in the background.
@@ -208,7 +208,7 @@ const (
 )
 
 func (v *StoreView) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if v.answer.Err == nil && !v.merelyOld() || v.now().Sub(v.waited) >= failingEvery {
+	if v.answer.Err == nil && !v.merelyOld() || v.now().Sub(v.waited) >= failingRetryInterval {
 		v.waited = v.now()
 		return context.WithCancel(ctx)
 	}

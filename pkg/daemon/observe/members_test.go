@@ -214,7 +214,7 @@ func TestSinceWhenIsCarriedByMemberID(t *testing.T) {
 	}
 	first := down(0).merge(cluster.Observation{})
 	equal(t, "unhealthy since", memberOf(t, first, 2).UnhealthySince, noon)
-	second := down(cluster.ObservationGap).merge(first)
+	second := down(cluster.MaxObservationInterval).merge(first)
 	equal(t, "unhealthy since, a moment later", memberOf(t, second, 2).UnhealthySince, noon)
 
 	up := three("t1")
@@ -234,7 +234,7 @@ func TestALearnersTimeIsCarried(t *testing.T) {
 	}
 	first := learning(0).merge(cluster.Observation{})
 	equal(t, "learner since", memberOf(t, first, 3).LearnerSince, noon)
-	second := learning(cluster.ObservationGap).merge(first)
+	second := learning(cluster.MaxObservationInterval).merge(first)
 	equal(t, "learner since, a moment later", memberOf(t, second, 3).LearnerSince, noon)
 	promoted := three("t1").merge(second)
 	equal(t, "learner since, promoted", memberOf(t, promoted, 3).LearnerSince, time.Time{})
@@ -342,11 +342,11 @@ func TestTimeInWhichNobodyObservedDoesNotCount(t *testing.T) {
 		return w
 	}
 	first := without().merge(cluster.Observation{})
-	for _, gap := range []time.Duration{time.Second, cluster.ObservationGap, 10 * time.Minute} {
+	for _, gap := range []time.Duration{time.Second, cluster.MaxObservationInterval, 10 * time.Minute} {
 		next := without()
 		next.in.at = first.At.Add(gap)
 		m := memberOf(t, next.merge(first), 3)
-		if got, want := next.in.at.Sub(m.UnhealthySince), min(gap, cluster.ObservationGap); m.Healthy || got != want {
+		if got, want := next.in.at.Sub(m.UnhealthySince), min(gap, cluster.MaxObservationInterval); m.Healthy || got != want {
 			t.Errorf("after %v without an observation it is unhealthy for %v, want %v (healthy: %t)", gap, got, want, m.Healthy)
 		}
 	}

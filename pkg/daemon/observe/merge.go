@@ -224,7 +224,7 @@ func carry(m *cluster.Member, at time.Time, prev cluster.Observation, quorate bo
 		if prev.At.IsZero() {
 			return t // it comes from another coordinator, and counts from now on
 		}
-		return t.Add(max(0, at.Sub(prev.At)-cluster.ObservationGap))
+		return t.Add(max(0, at.Sub(prev.At)-cluster.MaxObservationInterval))
 	}
 	if !m.Healthy && quorate {
 		m.UnhealthySince = since(old.UnhealthySince)

@@ -70,10 +70,10 @@ const (
 	timeout            = 2 * time.Second
 	unreachableTimeout = 500 * time.Millisecond
 	// A node that runs what a restore has ended, and does not answer in the shorter time, gets the
-	// longer one for wholeFor in each wholeEvery: a slow machine would never be ordered to change over,
+	// longer one for fullTimeoutWindow in each fullTimeoutInterval: a slow machine would never be ordered to change over,
 	// and clients would wait for it.
-	wholeEvery = 5 * time.Second
-	wholeFor   = time.Second
+	fullTimeoutInterval = 5 * time.Second
+	fullTimeoutWindow   = time.Second
 	// lateTime is for how long after all others those are waited for whom nobody expects
 	// to answer: the first observation of a new coordinator is not to wait for the machine
 	// that was switched off with the last one.
@@ -182,7 +182,8 @@ func (s Sources) timeFor(p Peer, prev cluster.Observation) time.Duration {
 // whole reports whether a node that has been unreachable for so long gets the whole time to
 // answer. That its clock went back, or that it was never seen, is no reason against it.
 func whole(unreachable time.Duration) bool {
-	return unreachable < 0 || unreachable >= 365*24*time.Hour || unreachable%wholeEvery >= wholeEvery-wholeFor
+	return unreachable < 0 || unreachable >= 365*24*time.Hour ||
+		unreachable%fullTimeoutInterval >= fullTimeoutInterval-fullTimeoutWindow
 }
 
 // unreachable returns the members whose nodes did not answer the last observation, or got

@@ -154,7 +154,7 @@ func TestAnOperationWithoutEffectIsNotDoneForEver(t *testing.T) {
 		tr.note("a", nil, false, now)
 		equal(t, "failures", len(tr.failures()), 0)
 	}
-	for _, want := range []time.Duration{firstRetry, 2 * firstRetry} {
+	for _, want := range []time.Duration{firstRetryDelay, 2 * firstRetryDelay} {
 		tr.note("a", nil, false, now)
 		f := tr.failures()
 		if len(f) != 1 || f[0].Retry.Sub(now) != want {

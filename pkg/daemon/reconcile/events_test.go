@@ -99,7 +99,7 @@ func TestAQuietClusterIsQuiet(t *testing.T) {
 		if w.log.Len() != n {
 			t.Errorf("in five hours without an event it wrote:\n%s", w.log.String()[n:])
 		}
-		if n := w.count("observe"); n < int(5*time.Hour/pauseCalm) {
+		if n := w.count("observe"); n < int(5*time.Hour/calmPause) {
 			t.Errorf("it has observed only %d times", n)
 		}
 	})

@@ -21,7 +21,7 @@ func (l *Loop) yield(ctx context.Context, held bool, why error) time.Duration {
 		l.o.Lease.Release(ctx)
 	}
 	l.standby()
-	return pauseStandby
+	return standbyPause
 }
 
 // early asks for the lease before anything has been checked. The observation that
@@ -35,7 +35,7 @@ func (l *Loop) early(ctx context.Context) (pause time.Duration, over bool) {
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		l.standby()
-		return max(pauseStandby, min(held.Remaining, pauseIdle)), true
+		return max(standbyPause, min(held.Remaining, idlePause)), true
 	}
 	if err == nil {
 		l.tries.forget()
@@ -93,7 +93,7 @@ func noLeaseVoter(obs cluster.Observation) error {
 	err := fmt.Errorf("this node is not one of the lease voters %v, and none of them coordinates", obs.LeaseVoters.Names)
 	for _, n := range obs.Nodes {
 		if n.Reachable && n.Lease.Holder != "" && n.Lease.Running && slices.Contains(obs.LeaseVoters.Names, n.Name) {
-			return &lease.HeldError{Holder: n.Lease.Holder, Remaining: pauseIdle, Err: err}
+			return &lease.HeldError{Holder: n.Lease.Holder, Remaining: idlePause, Err: err}
 		}
 	}
 	return err

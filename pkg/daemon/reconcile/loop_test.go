@@ -63,7 +63,7 @@ func TestStandbyDoesNothing(t *testing.T) {
 		equal(t, "protocol", strings.Join(w.protocol, "; "), "")
 		equal(t, "reports", len(w.reports), 0)
 		w.change(func() { w.candidate = true })
-		w.pass(pauseStandby)
+		w.pass(standbyPause)
 		equal(t, "done", w.done(), "previous; acquire from [a]; backup take")
 	})
 }
@@ -93,12 +93,12 @@ func TestARefusedLeaseIsAHoldAndNothingIsDone(t *testing.T) {
 		equal(t, "text", r.Holds[0].Text, "b: a has the lease of term 3")
 		equal(t, "term", r.Term, 0)
 		equal(t, "backups", w.count("backup take"), 0)
-		// Each try uses up a term: they grow rarer, to one in pauseCampaign.
+		// Each try uses up a term: they grow rarer, to one in maxCampaignPause.
 		if n := w.count("acquire from [a]"); n < 12 || n > 20 {
 			t.Errorf("%d tries in a minute", n)
 		}
 		w.change(func() { w.lease.refuse = nil })
-		w.pass(pauseCampaign)
+		w.pass(maxCampaignPause)
 		equal(t, "backups", w.count("backup take"), 1)
 	})
 }
@@ -187,7 +187,7 @@ func TestALostLeaseIsAskedForAgain(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.pass(time.Second)
 		w.change(func() { w.lease.held = false })
-		w.pass(pauseIdle)
+		w.pass(idlePause)
 		equal(t, "done", w.done(), "previous; acquire from [a]; acquire from [a]")
 		equal(t, "term", w.last(t).Term, 2)
 
@@ -203,7 +203,7 @@ func TestTheHolderGoesOnWhileItHoldsTheLease(t *testing.T) {
 		w.pass(time.Second)
 		w.change(func() { w.candidate = false }) // a lower name has come up
 		w.change(func() { w.obs.Store.Backups = nil })
-		w.pass(pauseIdle)
+		w.pass(idlePause)
 		equal(t, "done", w.done(), "previous; acquire from [a]; backup take")
 	})
 }
@@ -250,13 +250,13 @@ func TestWakeEndsAPause(t *testing.T) {
 	run(t, func(t *testing.T, w *world) {
 		w.pass(100 * time.Millisecond)
 		before := w.count("observe")
-		w.pass(pauseIdle / 2)
+		w.pass(idlePause / 2)
 		equal(t, "observations while idle", w.count("observe"), before)
 		w.wake <- struct{}{}
 		synctest.Wait()
 		equal(t, "observations after a wake", w.count("observe"), before+1)
 		// The pause begins again.
-		w.pass(pauseIdle - time.Millisecond)
+		w.pass(idlePause - time.Millisecond)
 		equal(t, "observations just before the next", w.count("observe"), before+1)
 		w.pass(time.Millisecond)
 		equal(t, "observations", w.count("observe"), before+2)
@@ -269,16 +269,16 @@ func TestThePauseFitsTheSituation(t *testing.T) {
 		change func(w *world)
 		want   time.Duration
 	}{
-		{"idle", func(*world) {}, pauseIdle},
+		{"idle", func(*world) {}, idlePause},
 		{"held by what only a person can change", func(w *world) { w.obs.Members[0].Alarms = []string{"NOSPACE"} },
-			pauseHeld},
-		{"paused", pause, pauseHeld},
+			heldPause},
+		{"paused", pause, heldPause},
 		{"waiting for what was started", func(w *world) {
 			w.obs.Store.Created = time.Time{}
 			w.obs.Leader, w.obs.Members[0].Healthy = 0, false
-		}, pauseSoon},
-		{"held by what clears by itself", func(w *world) { w.obs.Leader, w.obs.Members[0].Healthy = 0, false }, pauseWaiting},
-		{"no spec yet", func(w *world) { w.spec = cluster.Spec{} }, pauseWaiting},
+		}, soonPause},
+		{"held by what clears by itself", func(w *world) { w.obs.Leader, w.obs.Members[0].Healthy = 0, false }, waitingPause},
+		{"no spec yet", func(w *world) { w.spec = cluster.Spec{} }, waitingPause},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			run(t, func(t *testing.T, w *world) {
@@ -299,10 +299,10 @@ func TestThePauseIsTheShortestOfTheHolds(t *testing.T) {
 		holds []plan.Hold
 		want  time.Duration
 	}{
-		{[]plan.Hold{away, disk}, pauseHeld},
-		{[]plan.Hold{disk, restoring}, pauseWaiting},
-		{[]plan.Hold{restoring, starting}, pauseSoon},
-		{[]plan.Hold{starting, restoring}, pauseSoon},
+		{[]plan.Hold{away, disk}, heldPause},
+		{[]plan.Hold{disk, restoring}, waitingPause},
+		{[]plan.Hold{restoring, starting}, soonPause},
+		{[]plan.Hold{starting, restoring}, soonPause},
 	} {
 		equal(t, "pause", pauseAfter(Report{Holds: tc.holds}), tc.want)
 	}
@@ -320,21 +320,21 @@ func TestACalmClusterIsObservedLessOften(t *testing.T) {
 			})
 			return d
 		}
-		w.pass(calmAfter - time.Second)
-		equal(t, "distance at first", distance(), pauseIdle)
+		w.pass(calmDelay - time.Second)
+		equal(t, "distance at first", distance(), idlePause)
 		w.pass(time.Minute)
-		equal(t, "distance when all is calm", distance(), pauseCalm)
+		equal(t, "distance when all is calm", distance(), calmPause)
 		w.wake <- struct{}{}
-		w.pass(2 * pauseIdle)
-		equal(t, "distance after news", distance(), pauseIdle)
+		w.pass(2 * idlePause)
+		equal(t, "distance after news", distance(), idlePause)
 		w.pass(time.Minute)
-		equal(t, "distance when all is calm again", distance(), pauseCalm)
+		equal(t, "distance when all is calm again", distance(), calmPause)
 		w.change(func() { w.obs.Members[0].Alarms = []string{"NOSPACE"} })
-		w.pass(pauseCalm + 2*pauseHeld)
-		equal(t, "distance with a hold", distance(), pauseHeld)
+		w.pass(calmPause + 2*heldPause)
+		equal(t, "distance with a hold", distance(), heldPause)
 		w.change(func() { w.obs.Members[0].Alarms = nil })
-		w.pass(pauseHeld + 2*pauseIdle)
-		equal(t, "distance after the hold", distance(), pauseIdle)
+		w.pass(heldPause + 2*idlePause)
+		equal(t, "distance after the hold", distance(), idlePause)
 	})
 }
 

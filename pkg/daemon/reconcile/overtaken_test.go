@@ -15,7 +15,7 @@ func TestANodeThatHasSeenALaterTermIsFollowedByANewTerm(t *testing.T) {
 		w.pass(time.Second)
 		n := w.count("acquire from [a]")
 		w.change(func() { w.obs.Nodes[0].Lease = cluster.Lease{Term: 9} })
-		w.pass(2 * pauseIdle)
+		w.pass(2 * idlePause)
 		if w.count("acquire from [a]") == n {
 			t.Error("it goes on in a term that a node refuses")
 		}
@@ -33,7 +33,7 @@ func TestSomebodyElsesRestoreIsFollowedByANewLease(t *testing.T) {
 			w.obs.Token, w.obs.LeaseVoters.Token = "t2", "t2"
 			w.obs.Nodes[0].LeaseVoters = cluster.LeaseVoters{} // a majority of them is not seen yet
 		})
-		w.pass(2 * pauseIdle)
+		w.pass(2 * idlePause)
 		if w.count("acquire from [a]") == n {
 			t.Error("it goes on with the lease of another incarnation")
 		}

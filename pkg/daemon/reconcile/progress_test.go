@@ -17,7 +17,7 @@ func TestAnUnfitDaemonGivesTheLeaseBackAndComesAgain(t *testing.T) {
 		w.pass(time.Second)
 		equal(t, "acquired", w.count("acquire from [a]"), 1)
 		w.change(func() { w.unfit = errors.New("the disk hangs") })
-		w.pass(pauseIdle + time.Second)
+		w.pass(idlePause + time.Second)
 		equal(t, "given back", w.count("release"), 1)
 		observations := w.count("observe")
 		w.pass(time.Minute)
@@ -112,7 +112,7 @@ func TestALongOperationIsReported(t *testing.T) {
 		if r.Operation == "" || r.Since.IsZero() || r.Since.After(began) {
 			t.Errorf("reported is %q since %s", r.Operation, r.Since)
 		}
-		if age := time.Since(r.At); age > pauseIdle || r.At.Sub(r.Observation.At) > pauseIdle {
+		if age := time.Since(r.At); age > idlePause || r.At.Sub(r.Observation.At) > idlePause {
 			t.Errorf("the last report is %s old, its observation is of %s", age, r.Observation.At)
 		}
 		w.change(func() { w.lease.held = false })

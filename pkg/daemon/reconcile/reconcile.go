@@ -118,23 +118,23 @@ type Done struct {
 
 // The pauses between two observations.
 const (
-	pauseActive  = 20 * time.Millisecond  // something is under way
-	pauseSoon    = 100 * time.Millisecond // what was started is about to be there
-	pauseWaiting = 250 * time.Millisecond
-	pauseHeld    = time.Second
-	pauseIdle    = 3 * time.Second
-	// pauseCalm is pauseIdle once there has been nothing to do for calmAfter. What other nodes, the
+	activePause  = 20 * time.Millisecond  // something is under way
+	soonPause    = 100 * time.Millisecond // what was started is about to be there
+	waitingPause = 250 * time.Millisecond
+	heldPause    = time.Second
+	idlePause    = 3 * time.Second
+	// calmPause is idlePause once there has been nothing to do for calmDelay. What other nodes, the
 	// store or gossip bring ends it; a member that hangs is seen that much later.
-	pauseCalm = 5 * time.Second
-	calmAfter = 30 * time.Second
-	// pauseCampaign is the longest pause between two tries for a lease that
+	calmPause = 5 * time.Second
+	calmDelay = 30 * time.Second
+	// maxCampaignPause is the longest pause between two tries for a lease that
 	// nobody has and that no majority grants.
-	pauseCampaign = 5 * time.Second
-	// firstCampaign is the first of these pauses; they double.
-	firstCampaign = 250 * time.Millisecond
-	// pauseStandby is part of the time that it takes to notice that the coordinator
+	maxCampaignPause = 5 * time.Second
+	// firstCampaignPause is the first of these pauses; they double.
+	firstCampaignPause = 250 * time.Millisecond
+	// standbyPause is part of the time that it takes to notice that the coordinator
 	// has gone. A cycle takes microseconds.
-	pauseStandby = 100 * time.Millisecond
+	standbyPause = 100 * time.Millisecond
 	// cycleLimit is how long a cycle may take without its operation: what the last
 	// coordinator published, an observation, a campaign, each with its deadline, and some
 	// time for a busy machine.
@@ -221,7 +221,7 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	}
 	if !held && !l.o.Candidate() {
 		l.standby()
-		return max(pauseStandby, l.o.Quiet())
+		return max(standbyPause, l.o.Quiet())
 	}
 	if !held && !l.seen && l.lost == 0 {
 		if pause, over := l.early(ctx); over {
@@ -234,11 +234,11 @@ func (l *Loop) cycle(ctx context.Context) time.Duration {
 	}
 	obs := l.o.Observe(ctx, l.prev)
 	if ctx.Err() != nil {
-		return pauseStandby
+		return standbyPause
 	}
 	l.prev = obs
 	if l.collectBackup(ctx, &obs) {
-		return pauseActive // to an observation that shows it
+		return activePause // to an observation that shows it
 	}
 	spec := l.o.Spec()
 	won := false
@@ -275,7 +275,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	var held *lease.HeldError
 	if errors.As(err, &held) {
 		l.standby()
-		return max(pauseStandby, min(held.Remaining, pauseIdle))
+		return max(standbyPause, min(held.Remaining, idlePause))
 	}
 	r.Observation.Failures = l.tries.failures()
 	op, holds := plan.Next(r.Spec, r.Observation)
@@ -291,7 +291,7 @@ func (l *Loop) follow(ctx context.Context, r Report, err error) time.Duration {
 	r.Holds = append([]plan.Hold{none}, holds...)
 	l.report(ctx, r)
 	l.lost++
-	return backoff.Doubled(firstCampaign, pauseCampaign, l.lost)
+	return backoff.Doubled(firstCampaignPause, maxCampaignPause, l.lost)
 }
 
 // act carries out op.
@@ -303,7 +303,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	l.report(ctx, r)
 	if plan.InBackground(op) {
 		l.startBackup(ctx, r, op)
-		return pauseActive
+		return activePause
 	}
 	l.o.Progress(l.o.Deadline(r.Observation, op) + cycleLimit)
 	err := l.do(ctx, r, op)
@@ -311,11 +311,11 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 	l.tries.note(line, err, transient, l.o.Now())
 	r.Operation, r.Since = "", time.Time{}
 	if transient {
-		return pauseWaiting
+		return waitingPause
 	}
 	r.Done = &Done{At: began, Term: term, Line: line, Took: l.o.Now().Sub(began), Err: err}
 	l.report(ctx, r)
-	return pauseActive
+	return activePause
 }
 
 // do carries out op. While it takes long the cluster is observed and reported as ever,
@@ -324,7 +324,7 @@ func (l *Loop) act(ctx context.Context, r Report, op plan.Operation) time.Durati
 func (l *Loop) do(ctx context.Context, r Report, op plan.Operation) error {
 	ended := make(chan error, 1)
 	go func() { ended <- l.o.Do(ctx, r.Spec, r.Observation, op) }()
-	beat := time.NewTicker(pauseIdle)
+	beat := time.NewTicker(idlePause)
 	defer beat.Stop()
 	_, led := l.o.Lease.Held()
 	for {
@@ -349,17 +349,17 @@ func (l *Loop) do(ctx context.Context, r Report, op plan.Operation) error {
 
 // pauseAfter returns the shortest pause that one of the holds asks for.
 func pauseAfter(r Report) time.Duration {
-	pause := pauseIdle
+	pause := idlePause
 	if !r.Converged || len(r.Holds) > 0 {
-		pause = pauseHeld
+		pause = heldPause
 	}
 	for _, h := range r.Holds {
 		switch h.Reason {
 		case plan.Bootstrap, plan.LearnerBehind, plan.MemberStarting:
-			return pauseSoon
+			return soonPause
 		case plan.WaitingForNodes, plan.StoreNotShared, plan.QuorumLost, plan.LeaseVotersDiffer, plan.SpecMissing, plan.Grace,
 			plan.NotYet, plan.Restoring:
-			pause = pauseWaiting
+			pause = waitingPause
 		}
 	}
 	return pause

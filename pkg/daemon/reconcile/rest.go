@@ -5,15 +5,15 @@ import "time"
 // rest returns the pause after a cycle in which nothing was done.
 func (l *Loop) rest(pause time.Duration) time.Duration {
 	switch now := l.o.Now(); {
-	case pause < pauseIdle:
+	case pause < idlePause:
 		l.idle = time.Time{}
 	case l.idle.IsZero():
 		l.idle = now
 	case l.calm():
-		return pauseCalm
+		return calmPause
 	}
 	return pause
 }
 
 // calm reports whether there has been nothing to do for a while.
-func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmAfter }
+func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmDelay }

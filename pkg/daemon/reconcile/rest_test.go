@@ -18,7 +18,7 @@ func TestTheLeaseOfACalmClusterIsOneForRest(t *testing.T) {
 			defer w.mu.Unlock()
 			equal(t, "the lease rests", w.lease.rest, want)
 		}
-		w.pass(calmAfter - time.Second)
+		w.pass(calmDelay - time.Second)
 		rests(false)
 		w.pass(time.Minute)
 		rests(true)
@@ -36,7 +36,7 @@ func TestTheLeaseOfACalmClusterIsOneForRest(t *testing.T) {
 				return nil
 			}
 		})
-		w.pass(2 * pauseCalm)
+		w.pass(2 * calmPause)
 		equal(t, "the lease rests while something is done", during, false)
 	})
 }

@@ -102,7 +102,7 @@ func TestWhatEtcdRefusesForTheMomentIsNoFailure(t *testing.T) {
 			}
 			return nil
 		}
-		w.pass(4*time.Second + pauseWaiting/2)
+		w.pass(4*time.Second + waitingPause/2)
 		if n := w.count("incarnation mark"); n < 16 || n > 18 {
 			t.Errorf("in four seconds it was tried %d times, want one each quarter", n)
 		}
@@ -138,7 +138,7 @@ func TestASuccessForgetsAllFailures(t *testing.T) {
 		w.pass(3 * time.Minute) // the next try is up to a minute away
 		before := w.count("incarnation mark")
 		w.change(func() { w.obs.Store.Backups = nil })
-		w.pass(pauseHeld)
+		w.pass(heldPause)
 		equal(t, "backups", len(at["backup take"]), 1)
 		equal(t, "tries of the marker", len(at["incarnation mark"]), before+1)
 	})
@@ -151,9 +151,9 @@ func TestANewTermForgetsTheFailuresOfTheLast(t *testing.T) {
 		w.pass(3 * time.Minute)
 		before := w.count("backup take")
 		w.change(func() { w.lease.held = false })
-		w.pass(2 * pauseHeld)
+		w.pass(2 * heldPause)
 		again := at["backup take"][before:]
-		if len(again) < 2 || again[1].Sub(again[0]) != firstRetry {
+		if len(again) < 2 || again[1].Sub(again[0]) != firstRetryDelay {
 			t.Errorf("tries in the new term are at %v, want the distances to begin again", again)
 		}
 	})
@@ -162,7 +162,7 @@ func TestANewTermForgetsTheFailuresOfTheLast(t *testing.T) {
 func TestTries(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	tr := tries{}
-	equal(t, "wait for nothing", tr.next(now), lastRetry)
+	equal(t, "wait for nothing", tr.next(now), maxRetryDelay)
 	tr.note("b", errBroken, false, now)
 	tr.note("a", errBroken, false, now.Add(-time.Second))
 	tr.note("a", errBroken, false, now)
@@ -170,15 +170,15 @@ func TestTries(t *testing.T) {
 	if len(list) != 2 || list[0].Line != "a" || list[1].Line != "b" {
 		t.Fatalf("failures are %+v", list)
 	}
-	equal(t, "retry of b", list[1].Retry, now.Add(firstRetry))
-	equal(t, "retry of a", list[0].Retry, now.Add(2*firstRetry))
-	equal(t, "wait", tr.next(now), firstRetry)
+	equal(t, "retry of b", list[1].Retry, now.Add(firstRetryDelay))
+	equal(t, "retry of a", list[0].Retry, now.Add(2*firstRetryDelay))
+	equal(t, "wait", tr.next(now), firstRetryDelay)
 	// b may be tried already; the wait is for a.
-	equal(t, "wait, later", tr.next(now.Add(firstRetry)), firstRetry)
+	equal(t, "wait, later", tr.next(now.Add(firstRetryDelay)), firstRetryDelay)
 	for range 200 {
 		tr.note("a", errBroken, false, now)
 	}
-	equal(t, "retry after 200 failures", tr.failures()[0].Retry, now.Add(lastRetry))
+	equal(t, "retry after 200 failures", tr.failures()[0].Retry, now.Add(maxRetryDelay))
 	tr.note("c", nil, false, now)
 	equal(t, "failures after a success", len(tr.failures()), 0)
 }
@@ -197,7 +197,7 @@ func TestTwoOperationsThatAlternateAreTriedAtGrowingDistances(t *testing.T) {
 						tried[line]++
 					}
 				}
-				now = now.Add(firstRetry)
+				now = now.Add(firstRetryDelay)
 			}
 			for _, line := range []string{"a", "b"} {
 				if tried[line] > 40 {
@@ -209,8 +209,8 @@ func TestTwoOperationsThatAlternateAreTriedAtGrowingDistances(t *testing.T) {
 				t.Fatalf("failures are %+v, want both", list)
 			}
 			for _, f := range list {
-				if d := f.Retry.Sub(tr.failed[f.Line].at); d != lastRetry {
-					t.Errorf("%s waits %s at the end, want %s", f.Line, d, lastRetry)
+				if d := f.Retry.Sub(tr.failed[f.Line].at); d != maxRetryDelay {
+					t.Errorf("%s waits %s at the end, want %s", f.Line, d, maxRetryDelay)
 				}
 			}
 			tr.note("c", nil, false, now)

@@ -39,8 +39,8 @@ type failure struct {
 }
 
 const (
-	firstRetry = 250 * time.Millisecond
-	lastRetry  = time.Minute
+	firstRetryDelay = 250 * time.Millisecond
+	maxRetryDelay   = time.Minute
 	// maxInARow is how often one operation may succeed in a row before it has to
 	// wait like one that fails.
 	maxInARow = 3
@@ -49,15 +49,15 @@ const (
 	maxInAll = 10
 	// inARowWindow is the time after which doing it again is no longer in a row: a
 	// quiet cluster does nothing but one backup every quarter of an hour.
-	inARowWindow = 2 * lastRetry
+	inARowWindow = 2 * maxRetryDelay
 )
 
 // retry returns when the operation may be tried again.
 func (f failure) retry() time.Time {
 	if f.transient {
-		return f.at.Add(firstRetry)
+		return f.at.Add(firstRetryDelay)
 	}
-	return f.at.Add(backoff.Doubled(firstRetry, lastRetry, f.count-1))
+	return f.at.Add(backoff.Doubled(firstRetryDelay, maxRetryDelay, f.count-1))
 }
 
 // failures returns what failed, in the form that the plan understands, by
@@ -73,7 +73,7 @@ func (t *tries) failures() []cluster.Failure {
 
 // next returns how long it is until something may be tried again.
 func (t *tries) next(now time.Time) time.Duration {
-	wait := lastRetry
+	wait := maxRetryDelay
 	for _, f := range t.failed {
 		if d := f.retry().Sub(now); d > 0 {
 			wait = min(wait, d)

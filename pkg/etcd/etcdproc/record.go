@@ -20,8 +20,8 @@ import (
 const (
 	recordName = "etcd.pid"
 	lockName   = "etcd.pid.lock"
-	// leftoverPoll is how often a leftover process is checked.
-	leftoverPoll = 10 * time.Millisecond
+	// leftoverPollInterval is how often a leftover process is checked.
+	leftoverPollInterval = 10 * time.Millisecond
 )
 
 // A record is the content of the pid file. A process number alone says little,
@@ -150,7 +150,7 @@ func killLeftover(ctx context.Context, dir string) error {
 		return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)
 	}
 	defer p.Release()
-	for range wait.Every(ctx, leftoverPoll) {
+	for range wait.Every(ctx, leftoverPollInterval) {
 		alive, err := r.lives()
 		if err != nil {
 			return fmt.Errorf("leftover etcd (pid %d): %w", r.PID, err)

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// pollEvery is how often the etcd is asked, stopTime how long it gets to end.
-	pollEvery = 200 * time.Millisecond
-	stopTime  = 2 * time.Minute
+	// pollInterval is how often the etcd is asked, stopTime how long it gets to end.
+	pollInterval = 200 * time.Millisecond
+	stopTime     = 2 * time.Minute
 )
 
 // replay runs the etcd on the copy until it has read its log to the end, and returns the
@@ -130,7 +130,7 @@ func await(ctx context.Context, box *sandbox, client, dir, name string, ended <-
 		if snap, err := newestWith(dir, name); err == nil {
 			return snap, nil
 		}
-		if err := wait.For(ctx, pollEvery); err != nil {
+		if err := wait.For(ctx, pollInterval); err != nil {
 			return "", err
 		}
 	}

@@ -123,7 +123,7 @@ func (k *kubelet) Stop(ctx context.Context) error {
 // await waits until etcd is gone, and stays so if it may come back.
 func (k *kubelet) await(ctx context.Context, mayReturn bool) error {
 	since := time.Time{} // when nothing began to answer
-	for range wait.Every(ctx, poll) {
+	for range wait.Every(ctx, pollInterval) {
 		switch {
 		case !k.gone(ctx) || k.busy():
 			since = time.Time{}

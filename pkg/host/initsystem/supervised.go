@@ -157,7 +157,7 @@ func (s *supervised) Start(ctx context.Context) error {
 // lock keeps others from launching a supervisor at the same time, and waits for
 // one who does.
 func (s *supervised) lock(ctx context.Context) (unlock func(), err error) {
-	for range wait.Every(ctx, poll/10) {
+	for range wait.Every(ctx, pollInterval/10) {
 		var l *hostfs.LockedFile
 		if l, err = hostfs.Lock(filepath.Join(s.dir, "launch.lock")); err == nil {
 			return func() { _ = l.Unlock() }, nil
@@ -174,7 +174,7 @@ func (s *supervised) lock(ctx context.Context) (unlock func(), err error) {
 // before another can begin.
 func (s *supervised) settled(ctx context.Context) (living bool, err error) {
 	var l observation
-	for range wait.Every(ctx, poll/10) {
+	for range wait.Every(ctx, pollInterval/10) {
 		l, err = s.observe()
 		switch {
 		case err != nil:
@@ -225,7 +225,7 @@ func (s *supervised) launch() error {
 // awaitLaunch waits until the supervisor says that it has started etcd, or has
 // ended.
 func (s *supervised) awaitLaunch(ctx context.Context) error {
-	for range wait.Every(ctx, poll/10) {
+	for range wait.Every(ctx, pollInterval/10) {
 		l, err := s.observe()
 		switch {
 		case err != nil:
@@ -278,7 +278,7 @@ func (s *supervised) Stop(ctx context.Context) error {
 	defer cancel()
 	asked := map[process]bool{}
 	var first process
-	for range wait.Every(ctx, poll/10) {
+	for range wait.Every(ctx, pollInterval/10) {
 		l, err := s.observe()
 		if err != nil {
 			return fmt.Errorf("stop etcd: %w", err)

@@ -25,8 +25,8 @@ const (
 	// stopTimeout bounds stopping: systemd gives etcd 90 s before it kills it
 	// (DefaultTimeoutStopSec).
 	stopTimeout = 2 * time.Minute
-	// poll is how often something is checked for which there is no notification.
-	poll = 100 * time.Millisecond
+	// pollInterval is how often something is checked for which there is no notification.
+	pollInterval = 100 * time.Millisecond
 	// kept are the last lines of a log.
 	kept = 20
 )
@@ -87,9 +87,9 @@ func (s *systemd) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// stable is how long a process must be up for the deaths before it to be
+// stableTime is how long a process must be up for the deaths before it to be
 // forgotten.
-const stable = 10 * time.Second
+const stableTime = 10 * time.Second
 
 func (s *systemd) state(u unit) Status {
 	active, sub := u["ActiveState"], u["SubState"]
@@ -113,7 +113,7 @@ func (s *systemd) state(u unit) Status {
 		st.State = Stopped
 	case active == "failed", sub == "auto-restart", sub == "auto-restart-queued":
 		st.State = Crashing
-	case active == "activating" && u.restarted() && s.uptime()-u.started() < stable:
+	case active == "activating" && u.restarted() && s.uptime()-u.started() < stableTime:
 		st.State = Crashing // it has been back for a moment only
 	case active == "activating":
 		st.State = Starting
@@ -211,7 +211,7 @@ func (s *systemd) halt(ctx context.Context) error {
 		return err
 	}
 	var u unit
-	for range wait.Every(ctx, poll) {
+	for range wait.Every(ctx, pollInterval) {
 		var err error
 		if u, err = s.show(ctx); err != nil {
 			return err

@@ -196,9 +196,9 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return err
 }
 
-// PodStart is how long a static pod may take to start and be healthy where nothing
+// PodStartTimeout is how long a static pod may take to start and be healthy where nothing
 // else is said.
-const PodStart = 15 * time.Minute
+const PodStartTimeout = 15 * time.Minute
 
 // DefaultVersion is the etcd that is installed where nothing else is said: the
 // newest patch of the minor that current Kubernetes releases ship.

@@ -104,16 +104,16 @@ func (w *world) controlled() *Hold {
 	return nil
 }
 
-// coordinated is for how long after its last status a coordinator may be at
+// maxCoordinatorStatusAge is for how long after its last status a coordinator may be at
 // work: it writes one every two minutes.
-const coordinated = 5 * time.Minute
+const maxCoordinatorStatusAge = 5 * time.Minute
 
 // nobodyCoordinates holds a new incarnation while a coordinator of the old
 // one publishes its status.
 func (w *world) nobodyCoordinates() *Hold {
 	c := w.obs.Handover.Control
 	age := w.obs.At.Sub(c.StatusAt)
-	if c.Coordinator == "" || age >= coordinated {
+	if c.Coordinator == "" || age >= maxCoordinatorStatusAge {
 		return nil
 	}
 	return hold(ManagerState,

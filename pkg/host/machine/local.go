@@ -194,14 +194,14 @@ func (w *world) neverCommitted() bool {
 	return d.State == cluster.DiskUnreadable || d.State == cluster.DiskData && w.goal.Action == Init
 }
 
-// firstCommit is how long an etcd that bootstraps a cluster may take to commit that.
+// firstCommitTimeout is how long an etcd that bootstraps a cluster may take to commit that.
 // It does so before it stands for election, within milliseconds after it has made
 // its log; what comes before that may take a slow machine seconds.
-const firstCommit = 20 * time.Second
+const firstCommitTimeout = 20 * time.Second
 
 // Stuck says that an etcd which has run for uptime never will bootstrap its cluster:
 // the init system has started it again on the log of a start that was cut off.
-func Stuck(d Data, uptime time.Duration) bool { return d.Uncommitted && uptime > firstCommit }
+func Stuck(d Data, uptime time.Duration) bool { return d.Uncommitted && uptime > firstCommitTimeout }
 
 // dropNeverCommitted makes room for another first start.
 func (w *world) dropNeverCommitted() (Operation, *Hold) {

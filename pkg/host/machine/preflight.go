@@ -105,11 +105,11 @@ func warning(next, format string, args ...any) []Finding {
 // etcd's documentation calls too slow; 100 MiB is about what an etcd without data
 // needs; 2 GiB is etcd's default quota.
 const (
-	slowSync    = 10 * time.Millisecond
-	leastMemory = 1 << 30
-	leastFree   = 100 << 20
-	roomyFree   = 2 << 30
-	largeSkew   = time.Second
+	slowSyncLatency = 10 * time.Millisecond
+	leastMemory     = 1 << 30
+	leastFree       = 100 << 20
+	roomyFree       = 2 << 30
+	largeSkew       = time.Second
 )
 
 var checks = []Check{
@@ -195,12 +195,12 @@ var checks = []Check{
 		return warning("", "%d MiB are free for %s, less than etcd's default quota of 2 GiB", free>>20, w.cfg.Paths.Data)
 	}},
 	{"DiskSync", "the disk is fast enough", func(w *world) []Finding {
-		if w.obs.Host.SyncTime <= slowSync {
+		if w.obs.Host.SyncTime <= slowSyncLatency {
 			return nil
 		}
 		return warning("give etcd a fast disk of its own",
 			"a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", w.cfg.Paths.Data,
-			w.obs.Host.SyncTime.Round(time.Millisecond), slowSync)
+			w.obs.Host.SyncTime.Round(time.Millisecond), slowSyncLatency)
 	}},
 	{"Mem", "there is enough memory", func(w *world) []Finding {
 		if m := w.obs.Host.MemoryBytes; m == 0 || m >= leastMemory {

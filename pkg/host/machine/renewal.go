@@ -25,12 +25,12 @@ type Renewal struct {
 // member does not depend on it.
 const RenewalPhase = "renewal"
 
-// renewWithin is how long before the end of a certificate of a year it is renewed.
-const renewWithin = 60 * 24 * time.Hour
+// renewWindow is how long before the end of a certificate of a year it is renewed.
+const renewWindow = 60 * 24 * time.Hour
 
 // within is how long before its end a certificate is renewed.
 func within(cfg Config) time.Duration {
-	return min(time.Duration(cfg.Certificates.Lifetime)/3, renewWithin)
+	return min(time.Duration(cfg.Certificates.Lifetime)/3, renewWindow)
 }
 
 // RenewSchedule is how often this machine is to renew what ends soon.

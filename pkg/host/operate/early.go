@@ -34,7 +34,7 @@ type earlyVote struct {
 const (
 	askInterval     = 20 * time.Millisecond
 	slowAskInterval = 100 * time.Millisecond
-	fastPeriod      = 10 * time.Second
+	fastAskTime     = 10 * time.Second
 	// promotionTimeout is how long the answer to a promotion that was seen may take.
 	promotionTimeout = 2 * time.Second
 )
@@ -168,7 +168,7 @@ func (m *Machine) voteEarly(ctx context.Context, v *earlyVote, obs cluster.Obser
 			return m.voteWhenItServes(ctx, connect, obs, op)
 		case !errors.Is(err, etcdclient.ErrNotReady):
 			return err
-		case time.Since(began) > fastPeriod:
+		case time.Since(began) > fastAskTime:
 			pause = slowAskInterval
 		}
 	}

@@ -77,12 +77,12 @@ func (h *holding) pause(now time.Time) time.Duration { return backoff(now.Sub(h.
 // backoff is a tenth of the time that was waited, within bounds, and up to a quarter
 // more or less.
 func backoff(waited time.Duration) time.Duration {
-	d := min(max(waited/10, pause), longest)
+	d := min(max(waited/10, pause), longestPause)
 	return d*3/4 + rand.N(d/2)
 }
 
-// longest is the longest pause between two observations.
-const longest = 15 * time.Second
+// longestPause is the longest pause between two observations.
+const longestPause = 15 * time.Second
 
 // tooFewServe says whether err is what the last question before a change found:
 // a momentary hold that came between the observation and the change.
@@ -105,7 +105,7 @@ func (r *refusals) note(err error, began, now time.Time) time.Duration {
 	if tooFewServe(err) {
 		s = &r.few
 	}
-	if s.began.IsZero() || began.Sub(s.last) > 2*longest {
+	if s.began.IsZero() || began.Sub(s.last) > 2*longestPause {
 		s.began = now
 	}
 	s.last = now
@@ -141,13 +141,13 @@ func (p *repetition) begins(step machine.Step) bool {
 	return !is
 }
 
-// sayAgain is the time between two lines about one reason to wait. Its text may
+// reportInterval is the time between two lines about one reason to wait. Its text may
 // change with each observation, as endpoints fail in turns.
-const sayAgain = time.Minute
+const reportInterval = time.Minute
 
 // say reports why a run waits: a new reason at once, and each once a minute.
 func (m *Machine) say(reason machine.Reason, text string, now time.Time) {
-	if last, said := m.said[reason]; m.o.Waiting == nil || said && now.Sub(last) < sayAgain {
+	if last, said := m.said[reason]; m.o.Waiting == nil || said && now.Sub(last) < reportInterval {
 		return
 	}
 	if m.said == nil {

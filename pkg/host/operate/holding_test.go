@@ -123,7 +123,7 @@ func TestPausesGrowAndDiffer(t *testing.T) {
 	for range 50 {
 		seen[backoff(time.Hour)] = true
 		for waited, most := range map[time.Duration]time.Duration{
-			0: 2 * pause, time.Minute: 8 * time.Second, time.Hour: longest * 5 / 4,
+			0: 2 * pause, time.Minute: 8 * time.Second, time.Hour: longestPause * 5 / 4,
 		} {
 			if d := backoff(waited); d < pause/2 || d > most {
 				t.Errorf("after %s the pause is %s", waited, d)

@@ -29,7 +29,7 @@ func complete(ctx context.Context, cfg machine.Config, all bool) (machine.Config
 		cfg.Service.InitSystem = written(cfg)
 	}
 	if start == 0 && cfg.Service.InitSystem == machine.Kubelet {
-		cfg.Timeouts.Start = machine.Duration(machine.PodStart)
+		cfg.Timeouts.Start = machine.Duration(machine.PodStartTimeout)
 	}
 	cfg = asWritten(cfg, all)
 	if keys == "" && wantsRSA(cfg) {

@@ -32,17 +32,17 @@ type learnerWatch struct {
 	said   etcdclient.LeaderView
 }
 
-// refusalGap is the longest time between two snapshots that the leader cannot send. After
+// maxRefusalInterval is the longest time between two snapshots that the leader cannot send. After
 // more it may be sending one that is large.
-const refusalGap = 5 * time.Minute
+const maxRefusalInterval = 5 * time.Minute
 
-// minListening is how long somebody has to listen to be no longer absent: an etcd that ends
+// minListeningTime is how long somebody has to listen to be no longer absent: an etcd that ends
 // again and again listens for a moment each time.
-const minListening = 30 * time.Second
+const minListeningTime = 30 * time.Second
 
 // longestGap is the longest time between two observations of which nothing happened in
 // between is known: after more, the machine has slept.
-const longestGap = 4 * longest
+const longestGap = 4 * longestPause
 
 // see notes an observation.
 func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.Time) {
@@ -62,7 +62,7 @@ func (w *learnerWatch) see(id cluster.MemberID, serves, listens bool, now time.T
 		return t
 	}
 	w.ready, w.behind, w.listened = since(w.ready, serves), since(w.behind, listens && !serves), since(w.listened, listens)
-	if !listens || !w.absent.IsZero() && now.Sub(w.listened) >= minListening {
+	if !listens || !w.absent.IsZero() && now.Sub(w.listened) >= minListeningTime {
 		w.absent = since(w.absent, !listens)
 	}
 }
@@ -81,7 +81,7 @@ func (w *learnerWatch) hear(leader cluster.MemberID, says etcdclient.LeaderView,
 			w.refused = now
 		}
 		w.refusedLast = now
-	case now.Sub(w.refusedLast) > refusalGap:
+	case now.Sub(w.refusedLast) > maxRefusalInterval:
 		w.refused = time.Time{}
 	}
 	w.leader, w.said = leader, says

@@ -34,7 +34,7 @@ func TestALearnerIsAbsentOnlyWithoutAGap(t *testing.T) {
 		{20 * time.Second, 7, false, true, 0, 0, 20 * time.Second},
 		{time.Second, 7, false, false, 0, 42 * time.Second, 0}, // it has ended again
 		{time.Second, 7, false, true, 0, 0, 0},
-		{minListening, 7, false, true, 0, 0, minListening},
+		{minListeningTime, 7, false, true, 0, 0, minListeningTime},
 		{time.Second, 7, false, false, 0, 0, 0}, // it had stayed
 		{10 * time.Second, 7, false, false, 0, 10 * time.Second, 0},
 		{10 * time.Second, 8, false, false, 0, 0, 0}, // another one
@@ -124,7 +124,7 @@ func TestALearnerThatTakesNoSnapshot(t *testing.T) {
 		{time.Minute, 0, 3, 0},
 		{time.Minute, 0, 4, 0},
 		{time.Minute, 0, 5, time.Minute},
-		{refusalGap, 0, 5, time.Minute + refusalGap},
+		{maxRefusalInterval, 0, 5, time.Minute + maxRefusalInterval},
 		{time.Second, 0, 5, 0}, // it takes one, maybe
 		{time.Minute, 0, 6, 0},
 		{time.Minute, 0, 7, time.Minute},

@@ -215,7 +215,7 @@ func (m *Machine) endpoints(goal machine.Goal, obs machine.Observation) []string
 
 // membership carries out a change of the member list, once.
 func (m *Machine) membership(ctx context.Context, obs machine.Observation, op *machine.Membership) error {
-	ctx, cancel := context.WithTimeout(ctx, change)
+	ctx, cancel := context.WithTimeout(ctx, memberChangeTimeout)
 	defer cancel()
 	connect := func(urls []string) (apply.Etcd, error) {
 		if len(urls) == 0 {
@@ -226,7 +226,7 @@ func (m *Machine) membership(ctx context.Context, obs machine.Observation, op *m
 	return apply.Membership(ctx, connect, obs.Cluster(m.cfg), op.Operation)
 }
 
-// change is how long one change of the member list may take: a healthy cluster needs
+// memberChangeTimeout is how long one change of the member list may take: a healthy cluster needs
 // milliseconds. One that is lost, as where the leader leaves meanwhile, is not answered at all,
 // and has to leave time for another try.
-const change = 8 * time.Second
+const memberChangeTimeout = 8 * time.Second

@@ -60,7 +60,7 @@ func Until(ctx context.Context, done func(context.Context) (bool, error)) error 
 // last try whenever it changes, and with "" at the end.
 func Retry[T any](ctx context.Context, log *slog.Logger, waiting func(string),
 	ask func(context.Context) (T, error)) (T, error) {
-	return Again(ctx, log, "the cloud does not answer yet", longestRetry, waiting, func(ctx context.Context) (T, error) {
+	return Again(ctx, log, "the cloud does not answer yet", maxRetryPause, waiting, func(ctx context.Context) (T, error) {
 		short, cancel := context.WithTimeout(ctx, callLimit)
 		defer cancel()
 		return ask(short)

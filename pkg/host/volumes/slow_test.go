@@ -43,7 +43,7 @@ func TestACloudThatAnswersSlowly(t *testing.T) {
 			if took := ends[i].Sub(begins[i]); took != callLimit {
 				t.Errorf("question %d took %s", i+1, took)
 			}
-			least := min(firstPause<<i, longestRetry) / 2
+			least := min(firstPause<<i, maxRetryPause) / 2
 			if pause := begin.Sub(ends[i]); pause < least || pause > 3*least {
 				t.Errorf("the pause after question %d is %s, want %s to %s", i+1, pause, least, 3*least)
 			}

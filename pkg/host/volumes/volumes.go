@@ -120,13 +120,13 @@ func Lookup(name string) Factory {
 }
 
 const (
-	// firstPause and longestPause bound the time between two tries while all is
+	// firstPause and maxPause bound the time between two tries while all is
 	// well and no volume is free: a machine that is replaced keeps its volume
 	// for a while, and whoever waits is missing in the quorum.
-	firstPause   = time.Second
-	longestPause = 5 * time.Second
-	// longestRetry bounds the time between two tries while the cloud refuses.
-	longestRetry = 30 * time.Second
+	firstPause = time.Second
+	maxPause   = 5 * time.Second
+	// maxRetryPause bounds the time between two tries while the cloud refuses.
+	maxRetryPause = 30 * time.Second
 	// callLimit bounds one question to the cloud, attachLimit one attachment.
 	callLimit   = 30 * time.Second
 	attachLimit = 2 * time.Minute
@@ -148,9 +148,9 @@ func Acquire(ctx context.Context, p Provider, log *slog.Logger, waiting func(why
 			return Volume{}, context.Cause(ctx)
 		}
 		var none *noneFree
-		limit := longestRetry
+		limit := maxRetryPause
 		if errors.As(err, &none) {
-			limit = longestPause
+			limit = maxPause
 		}
 		a.report(err.Error())
 		pause = min(pause, limit)

@@ -15,18 +15,18 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// The watch writes every watchEvery, so that a disk that hangs is reported within
+// The watch writes every watchInterval, so that a disk that hangs is reported within
 // seconds, at a cost of some ten microseconds a second.
 const (
-	watchEvery = 3 * time.Second
-	// slowWrite is half of etcd's default election timeout: a leader whose log
-	// takes that long loses its followers soon. quickWrite is well below it, so that
+	watchInterval = 3 * time.Second
+	// slowWriteLatency is half of etcd's default election timeout: a leader whose log
+	// takes that long loses its followers soon. quickWriteLatency is well below it, so that
 	// a disk at the bound does not change its state with every write.
-	slowWrite  = 500 * time.Millisecond
-	quickWrite = 250 * time.Millisecond
-	// hungWrite is ten elections. Disks of clouds that are throttled, and those on a
+	slowWriteLatency  = 500 * time.Millisecond
+	quickWriteLatency = 250 * time.Millisecond
+	// hungWriteLimit is ten elections. Disks of clouds that are throttled, and those on a
 	// network path that changes over, stay below it.
-	hungWrite = 10 * time.Second
+	hungWriteLimit = 10 * time.Second
 	// inARow is how many writes have to agree before a state changes, so that one
 	// that waits behind a large backup or a defragmentation decides nothing.
 	inARow = 3
@@ -73,7 +73,7 @@ func (w *DiskWatch) Run(ctx context.Context) {
 			return
 		case <-done:
 		}
-		if wait.For(ctx, watchEvery) != nil {
+		if wait.For(ctx, watchInterval) != nil {
 			w.close()
 			return
 		}
@@ -98,7 +98,7 @@ func (w *DiskWatch) Storage() cluster.Storage {
 	if !w.good.IsZero() {
 		s.Age = max(now.Sub(w.good), 1)
 	}
-	if s.Pending >= hungWrite {
+	if s.Pending >= hungWriteLimit {
 		s.State = cluster.StorageHung
 	}
 	return s
@@ -135,7 +135,7 @@ func (w *DiskWatch) after(err error, took time.Duration) cluster.StorageState {
 	case broken(err):
 		w.quick, w.ended = 0, 0
 		return cluster.StorageFailing
-	case took >= hungWrite:
+	case took >= hungWriteLimit:
 		w.quick, w.ended = 0, 0
 		return cluster.StorageHung
 	case w.state.Bad():
@@ -151,14 +151,14 @@ func (w *DiskWatch) after(err error, took time.Duration) cluster.StorageState {
 // next returns the state after a write that has ended.
 func (w *DiskWatch) next(took time.Duration) cluster.StorageState {
 	w.slow, w.quick, w.ended = w.slow+1, w.quick+1, w.ended+1
-	if took < slowWrite {
+	if took < slowWriteLatency {
 		w.slow = 0
 	}
-	if took >= quickWrite {
+	if took >= quickWriteLatency {
 		w.quick = 0
 	}
 	switch before := w.state.State; {
-	case took >= hungWrite:
+	case took >= hungWriteLimit:
 		w.ended = 0
 		return cluster.StorageHung
 	case w.quick >= inARow, before == "":

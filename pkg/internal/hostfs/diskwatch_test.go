@@ -66,8 +66,8 @@ func TestAWriteThatDoesNotEndIsReported(t *testing.T) {
 		dir := t.TempDir()
 		w := NewDiskWatch(func() string { <-release; return dir }, time.Now)
 		go w.Run(t.Context())
-		time.Sleep(hungWrite - time.Millisecond)
-		if s := w.Storage(); s.Bad() || s.Pending != hungWrite-time.Millisecond {
+		time.Sleep(hungWriteLimit - time.Millisecond)
+		if s := w.Storage(); s.Bad() || s.Pending != hungWriteLimit-time.Millisecond {
 			t.Errorf("before the bound it is %+v", s)
 		}
 		time.Sleep(time.Millisecond)
@@ -75,7 +75,7 @@ func TestAWriteThatDoesNotEndIsReported(t *testing.T) {
 			t.Errorf("at the bound it is %+v", s)
 		}
 		close(release)
-		time.Sleep(3*watchEvery + time.Millisecond)
+		time.Sleep(3*watchInterval + time.Millisecond)
 		if s := w.Storage(); s.State != cluster.StorageGood || s.Pending != 0 {
 			t.Errorf("after it and three more it is %+v", s)
 		}
@@ -128,7 +128,7 @@ func TestOtherErrorsDoNotKeepADiskHung(t *testing.T) {
 			w.end(err)
 			return w.Storage().State
 		}
-		if got := write(hungWrite, ends); string(got) != name {
+		if got := write(hungWriteLimit, ends); string(got) != name {
 			t.Fatalf("at first it is %q, want %q", got, name)
 		}
 		for i, err := range []error{syscall.ENOSPC, syscall.ENOENT, syscall.EACCES} {
@@ -137,7 +137,7 @@ func TestOtherErrorsDoNotKeepADiskHung(t *testing.T) {
 				t.Errorf("%s, then %d other errors: %q", name, i+1, got)
 			}
 		}
-		if got := write(hungWrite, syscall.ENOSPC); got != cluster.StorageHung {
+		if got := write(hungWriteLimit, syscall.ENOSPC); got != cluster.StorageHung {
 			t.Errorf("an error that came after ten seconds makes it %q", got)
 		}
 	}

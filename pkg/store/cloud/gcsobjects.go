@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	// The pauses between the tries of a request double from gcsPause to gcsLongest.
-	gcsPause   = time.Second
-	gcsLongest = 30 * time.Second
+	// The pauses between the tries of a request double from gcsPause to gcsMaxPause.
+	gcsPause    = time.Second
+	gcsMaxPause = 30 * time.Second
 	// gcsChunk is the most of an upload that is in memory.
 	gcsChunk = 8 << 20
 )
@@ -57,7 +57,7 @@ var (
 // the context ends. All that is asked may be repeated: whole objects are written, and
 // the store knows its own after a conditional write.
 func again(ctx context.Context, request func() error) error {
-	for pause := gcsPause; ; pause = min(2*pause, gcsLongest) {
+	for pause := gcsPause; ; pause = min(2*pause, gcsMaxPause) {
 		err := request()
 		if !mayPass(err) {
 			return err

@@ -26,10 +26,10 @@ import (
 
 const (
 	// swiftTries is how often a request is made, with pauses that double from
-	// swiftPause; a server may ask for longer ones, up to swiftLongest.
-	swiftTries   = 8
-	swiftPause   = 300 * time.Millisecond
-	swiftLongest = 30 * time.Second
+	// swiftPause; a server may ask for longer ones, up to swiftMaxPause.
+	swiftTries    = 8
+	swiftPause    = 300 * time.Millisecond
+	swiftMaxPause = 30 * time.Second
 	// maxPage is how much of a page of a listing is read, many times what there is.
 	maxPage = 64 << 20
 	// containerTime is for how long a container that was seen is not asked for.
@@ -83,7 +83,7 @@ func (s *swift) request(ctx context.Context, method, url string, o gophercloud.R
 		if try == swiftTries || ctx.Err() != nil || !passes(err) {
 			return nil, err
 		}
-		pause := max(backoff.Doubled(swiftPause, swiftLongest, try-1), asked(err))
+		pause := max(backoff.Doubled(swiftPause, swiftMaxPause, try-1), asked(err))
 		if wait.For(ctx, pause/2+rand.N(pause/2)) != nil {
 			// What failed says more than that it took too long.
 			return nil, err
@@ -140,7 +140,7 @@ func asked(err error) time.Duration {
 		return 0
 	}
 	// Half of the pause is left to chance.
-	return min(2*time.Duration(seconds)*time.Second, swiftLongest)
+	return min(2*time.Duration(seconds)*time.Second, swiftMaxPause)
 }
 
 // absent returns the error of a request for an object that ended with "not

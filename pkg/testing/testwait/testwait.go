@@ -11,8 +11,8 @@ import (
 // Limit only keeps a test from hanging: machines that test are loaded.
 const Limit = 4 * time.Minute
 
-// asking bounds one question, so that one that hangs is asked again.
-const asking = 2 * time.Second
+// askTimeout bounds one question, so that one that hangs is asked again.
+const askTimeout = 2 * time.Second
 
 // pause is the time between two questions.
 const pause = 5 * time.Millisecond
@@ -62,7 +62,7 @@ func Try(ctx context.Context, limit time.Duration, ask func(ctx context.Context)
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
-		asked, cancel := context.WithTimeout(ctx, asking)
+		asked, cancel := context.WithTimeout(ctx, askTimeout)
 		err := ask(asked)
 		cancel()
 		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {

@@ -34,7 +34,7 @@ func TestTry(t *testing.T) {
 		}
 		begin = time.Now()
 		if err := Try(t.Context(), 0, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }); !errors.Is(err,
-			context.DeadlineExceeded) || time.Since(begin) != asking {
+			context.DeadlineExceeded) || time.Since(begin) != askTimeout {
 			t.Errorf("a question that hangs: %v after %s", err, time.Since(begin))
 		}
 	})

@@ -40,9 +40,9 @@ type task struct {
 	checked bool
 }
 
-// shortWait is how long reset and remove wait for a cluster that does not answer:
+// shortTimeout is how long reset and remove wait for a cluster that does not answer:
 // it is not about to come up, as that of a join may be.
-const shortWait = 15 * time.Second
+const shortTimeout = 15 * time.Second
 
 // Program is the command line that runs this etcdadm again.
 type Program func() ([]string, error)
@@ -67,7 +67,7 @@ func (t *task) open() (*operate.Machine, error) {
 		return nil, err
 	}
 	if cfg.Timeouts.Membership == 0 && t.goal.Action != machine.Init && t.goal.Action != machine.Join {
-		cfg.Timeouts.Membership = machine.Duration(shortWait)
+		cfg.Timeouts.Membership = machine.Duration(shortTimeout)
 	}
 	if t.shows && cfg.Paths.Install == "" {
 		cfg.Paths.Install = operate.InstallWritten(cfg)

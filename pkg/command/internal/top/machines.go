@@ -183,11 +183,11 @@ func (m machine) write() span {
 	switch {
 	case s.Bad():
 		return styled(red, string(s.State))
-	case s.Pending >= verySlowWrite:
+	case s.Pending >= verySlowWriteLatency:
 		return styled(red, "for "+latency(s.Pending))
-	case s.Latency >= verySlowWrite:
+	case s.Latency >= verySlowWriteLatency:
 		return styled(red, latency(s.Latency))
-	case s.Latency >= slowWrite || s.State == cluster.StorageSlow:
+	case s.Latency >= slowWriteLatency || s.State == cluster.StorageSlow:
 		return styled(yellow, latency(s.Latency))
 	}
 	return text(latency(s.Latency))
@@ -211,7 +211,7 @@ func (m machine) clock() span {
 		sign, d = "-", -d
 	}
 	s := text(sign + latency(d))
-	if d >= skewed {
+	if d >= maxClockSkew {
 		s.style = yellow
 	}
 	return s
@@ -225,7 +225,7 @@ func (m machine) certificate(now time.Time) span {
 	switch {
 	case left <= 0:
 		return styled(red, "expired")
-	case left < expiryWarning:
+	case left < expiryWarningTime:
 		return styled(yellow, age(left))
 	}
 	return text(age(left))

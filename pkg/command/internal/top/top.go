@@ -51,12 +51,12 @@ type Options struct {
 const (
 	// shownHistory bounds what was done, where the terminal does not.
 	shownHistory = 10
-	// slowWrite and verySlowWrite are latencies of a disk that stand out.
-	slowWrite, verySlowWrite = 100 * time.Millisecond, time.Second
-	// skewed is how far a clock is off before that stands out.
-	skewed = time.Second
-	// expiryWarning is how long before its end a certificate stands out.
-	expiryWarning = 14 * 24 * time.Hour
+	// slowWriteLatency and verySlowWriteLatency are latencies of a disk that stand out.
+	slowWriteLatency, verySlowWriteLatency = 100 * time.Millisecond, time.Second
+	// maxClockSkew is how far a clock is off before that stands out.
+	maxClockSkew = time.Second
+	// expiryWarningTime is how long before its end a certificate stands out.
+	expiryWarningTime = 14 * 24 * time.Hour
 	// behind is how many entries a member may still have to apply.
 	behind = 1000
 )

@@ -186,7 +186,7 @@ func TestKeepEndsWhereTheHolderDoesNotGetOn(t *testing.T) {
 		if err := s.Keep(ctx, func() error { return stuck }); !errors.Is(err, stuck) {
 			t.Errorf("Keep returns %v", err)
 		}
-		if took := time.Since(begin); took > lease.DefaultTTL+lease.RenewEvery {
+		if took := time.Since(begin); took > lease.DefaultTTL+lease.RenewInterval {
 			t.Errorf("it kept the lease for %v", took)
 		}
 		time.Sleep(lease.DefaultTTL)

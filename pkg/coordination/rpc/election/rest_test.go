@@ -28,15 +28,15 @@ func TestAtRestTheLeaseIsRenewedRarely(t *testing.T) {
 			}
 			return n.called("b") - before
 		}
-		if got, want := keep(time.Minute), int(time.Minute/lease.RenewEvery); got < want-1 || got > want {
+		if got, want := keep(time.Minute), int(time.Minute/lease.RenewInterval); got < want-1 || got > want {
 			t.Errorf("%d renewals in a minute of work, want %d", got, want)
 		}
 		s.Rest(true)
-		if got, want := keep(time.Minute), int(time.Minute/lease.RestRenewEvery); got < want-1 || got > want+1 {
+		if got, want := keep(time.Minute), int(time.Minute/lease.RestRenewInterval); got < want-1 || got > want+1 {
 			t.Errorf("%d renewals in a minute of rest, want %d", got, want)
 		}
 		s.Rest(false)
-		if got, want := keep(time.Minute), int(time.Minute/lease.RenewEvery); got < want-4 || got > want {
+		if got, want := keep(time.Minute), int(time.Minute/lease.RenewInterval); got < want-4 || got > want {
 			t.Errorf("%d renewals in a minute of work after rest, want %d", got, want)
 		}
 	})

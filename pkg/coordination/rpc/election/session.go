@@ -271,17 +271,17 @@ func (s *Session) Rest(rest bool) {
 // into what is held.
 func (s *Session) next(began time.Time, err error) time.Duration {
 	_, until, _ := s.Held(began)
-	if err == nil && until.Sub(began) >= lease.RestRenewEvery+2*lease.RenewEvery {
-		return lease.RestRenewEvery
+	if err == nil && until.Sub(began) >= lease.RestRenewInterval+2*lease.RenewInterval {
+		return lease.RestRenewInterval
 	}
-	return lease.RenewEvery
+	return lease.RenewInterval
 }
 
-// Keep renews the lease every [lease.RenewEvery], at [Session.Rest] every [lease.RestRenewEvery], as
+// Keep renews the lease every [lease.RenewInterval], at [Session.Rest] every [lease.RestRenewInterval], as
 // long as may returns nil: a holder that does not get on must not keep others from it. It returns nil
 // when ctx is over, and the last error when the lease is.
 func (s *Session) Keep(ctx context.Context, may func() error) error {
-	t := time.NewTimer(lease.RenewEvery)
+	t := time.NewTimer(lease.RenewInterval)
 	defer t.Stop()
 	for {
 		select {

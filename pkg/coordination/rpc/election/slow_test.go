@@ -31,7 +31,7 @@ func TestSlowDisksOfAMajority(t *testing.T) {
 		if took := time.Since(begin); took != time.Second {
 			t.Errorf("two writes took %v", took)
 		}
-		if _, until, ok := s.Held(time.Now()); !ok || time.Until(until) < lease.RenewEvery+lease.CallTimeout {
+		if _, until, ok := s.Held(time.Now()); !ok || time.Until(until) < lease.RenewInterval+lease.CallTimeout {
 			t.Errorf("the lease is held %t, for %v", ok, time.Until(until))
 		}
 		begin = time.Now()

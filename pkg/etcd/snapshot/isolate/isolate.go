@@ -99,8 +99,8 @@ type message struct {
 	Kinds []string `json:"kinds,omitempty"`
 }
 
-// reportEvery is how often the process reports its progress.
-const reportEvery = 100 * time.Millisecond
+// reportInterval is how often the process reports its progress.
+const reportInterval = 100 * time.Millisecond
 
 // Main does the work of the process if the arguments (without the program's name) say so,
 // and reports the exit code. Every program that calls a [Func] calls it first.
@@ -130,7 +130,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	var reported time.Time
 	v, err := f.run(ctx, r.Value, func(done, total int64) {
-		if now := time.Now(); now.Sub(reported) >= reportEvery || done == total {
+		if now := time.Now(); now.Sub(reported) >= reportInterval || done == total {
 			reported = now
 			// Who does not hear it has gone, and takes this process with it.
 			_ = w.Encode(message{Done: done, Total: total})
