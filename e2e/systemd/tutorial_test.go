@@ -14,7 +14,7 @@ func TestTutorialByHand(t *testing.T) {
 	machines := Start(t, 3)
 	u := begin(t, machines)
 	a := machines[0]
-	list := blocks(t, "README.md", "## Three machines, by hand")
+	list := blocks(t, "README.md", "## Three machines by hand")
 	if len(list) != 1 {
 		t.Fatalf("README has %d blocks", len(list))
 	}
@@ -78,7 +78,7 @@ func TestTutorialOfAuto(t *testing.T) {
 	machines := Start(t, 3, "--mount=type=bind,dst=/mnt/etcd-store,src="+t.TempDir())
 	u := begin(t, machines)
 	a := machines[0]
-	list := blocks(t, "README.md", "## Three machines, in three commands")
+	list := blocks(t, "README.md", "## Three machines by `etcdadm auto`")
 	lines := strings.Split(strings.TrimSpace(strings.Join(list, "")), "\n")
 	if len(lines) != 3 {
 		t.Fatalf("README has the lines %q", lines)
@@ -105,7 +105,7 @@ func TestTutorialByThemselves(t *testing.T) {
 	machines := Start(t, 3, "--mount=type=bind,dst=/mnt/etcd-store,src="+t.TempDir())
 	u := begin(t, machines)
 	a := machines[0]
-	list := blocks(t, "README.md", "## Three machines, by themselves")
+	list := blocks(t, "README.md", "## Three machines by etcd-manager")
 	if len(list) != 4 {
 		t.Fatalf("README has %d blocks", len(list))
 	}

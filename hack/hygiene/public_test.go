@@ -29,10 +29,10 @@ func TestThePageNamesThePublicPackages(t *testing.T) {
 	}
 	var want []string
 	for _, name := range public {
-		want = append(want, strings.TrimPrefix(name, "pkg/"))
+		want = append(want, Prefix+"pkg/"+name)
 	}
-	slices.Sort(names)
 	slices.Sort(want)
+	slices.Sort(names)
 	if !slices.Equal(names, want) {
 		t.Errorf("the page has %q, want %q", names, want)
 	}
