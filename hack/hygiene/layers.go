@@ -96,6 +96,7 @@ var layers = map[string]Layer{
 	"pkg/host/volumes":                 Edge,
 	"pkg/internal/keystone":            Edge,
 
+	"pkg/node/nodeobserve":   Join,
 	"pkg/node/apply":         Join,
 	"pkg/backup/backupagent": Join,
 	"pkg/backup/drill":       Join,
@@ -150,6 +151,7 @@ var allowances = []Allowance{
 	{"pkg/coordination/gossip", "pkg/coordination/internal/nodepb", "the protocol between daemons is described once"},
 	{"pkg/coordination/rpc", "pkg/coordination/internal/nodepb", "the protocol between daemons is described once"},
 	{"pkg/host/volumes", "pkg/internal/keystone", "one package logs in to OpenStack, for its volumes and its stores"},
+	{"pkg/node/apply", "pkg/node/nodeobserve", "an operation is held to what the node observes right before it acts"},
 	{"hack", "pkg/host/machine", "the page of phases, checks and holds is made from them"},
 	{"hack", "pkg/cluster/plan", "the pages of the operations and holds are made from them"},
 	{"hack", "pkg/cli", "the page of exit codes is made from their table"},

@@ -40,6 +40,8 @@ func TestImportRules(t *testing.T) {
 		{"the nearest entry counts", "pkg/store", Prefix + "pkg/store/cloud", "go down"},
 		{"joins may use edges", "pkg/daemon/observe", Prefix + "pkg/host/volumes/external", ""},
 		{"joins may not use each other", "pkg/daemon/observe", Prefix + "pkg/node/apply", "do not import each other"},
+		{"a node is observed without acting on it", "pkg/node/nodeobserve", Prefix + "pkg/node/apply",
+			"do not import each other"},
 		{"joins may not use the loop", "pkg/node/apply", Prefix + "pkg/daemon/reconcile", "go down"},
 		{"the loop may not use the command line", "pkg/daemon/reconcile", Prefix + "pkg/command/manager", "go down"},
 		{"the command line may use all below", "pkg/command/manager", Prefix + "pkg/daemon/reconcile", ""},

@@ -51,7 +51,7 @@ func (d *Daemon) fit() error {
 	if waits := d.state.Waiting(d.now()); waits > slowWriteLimit {
 		return fmt.Errorf("the disk of %s has not taken a write for %s", d.c.DataDir, waits.Round(time.Second))
 	}
-	if s := d.node.local.Storage(); s.Bad() || s.Pending > slowWriteLimit {
+	if s := d.node.local.Observer().Storage(); s.Bad() || s.Pending > slowWriteLimit {
 		return fmt.Errorf("the disk hangs: %s", s)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (d *Daemon) runs() error { return d.progress.err(d.now(), 0) }
 // itself, as a slow disk, does not fail it.
 func (d *Daemon) alive() error {
 	now := d.now()
-	pending := max(d.state.Waiting(now), d.node.local.Storage().Pending)
+	pending := max(d.state.Waiting(now), d.node.local.Observer().Storage().Pending)
 	return errors.Join(hungDisk(d.c.DataDir, pending), d.progress.err(now, stuckLimit))
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/node/apply"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -230,7 +231,7 @@ func (d *Daemon) openProcess(ctx context.Context) (err error) {
 	d.node.voted.Store(lease.StartVote(d.now(), durable(d.state).LeaseVoters))
 	d.hosts.ask(ctx)
 	err = d.node.local.Boot(ctx)
-	if twin := new(apply.TwinError); errors.As(err, &twin) {
+	if twin := new(nodeobserve.TwinError); errors.As(err, &twin) {
 		// Nor are there two lease voters of one name. Whoever starts the daemon again finds out
 		// whether the other machine is gone.
 		return err
@@ -269,8 +270,8 @@ func (d *Daemon) openFleet(ctx context.Context) error {
 	}
 	status := d.proc.Status
 	d.nums = newMetrics(sources{
-		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Storage,
-		HasLeader:    seldom(ctx, d.now, d.node.local.HasLeader),
+		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Observer().Storage,
+		HasLeader:    seldom(ctx, d.now, d.node.local.Observer().HasLeader),
 		Process:      func() cluster.ProcessState { return status().State },
 		Restarts:     func() int { return status().Restarts },
 		Paused:       func() bool { return d.state.State().Pause != nil },

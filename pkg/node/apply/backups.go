@@ -10,7 +10,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
-	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 )
 
 // A BackupTaker writes a backup of one member to the store.
@@ -45,11 +45,11 @@ func (l *Local) backup(ctx context.Context, op *plan.BackupTake) error {
 	if s.Assigned == nil {
 		return refuse("the node has no member")
 	}
-	c, err := l.etcd(s)
+	c, err := l.observer.Etcd(s)
 	if err != nil {
 		return err
 	}
-	own := ownMember{c, func(r cluster.Report) error { return ours(nodestate.Disk(l.o.DataDir, s), s, r) }}
+	own := ownMember{c, func(r cluster.Report) error { return l.observer.Foreign(s, r) }}
 	crashpoint.Hit("backup-take.before")
 	_, err = l.o.Backups.Take(ctx, own, BackupOf{
 		Node: l.o.Name, Reason: op.Reason, Version: s.Assigned.Version, Report: own.Report,
@@ -68,7 +68,7 @@ type ownMember struct {
 // Report refuses a member that check does.
 func (o ownMember) Report(ctx context.Context) (cluster.Report, error) {
 	// The time of a backup is for a large database, not for one that is unreachable.
-	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
+	short, cancel := context.WithTimeout(ctx, 5*nodeobserve.ReportTimeout)
 	defer cancel()
 	r, err := o.Client.Report(short)
 	if err == nil {
@@ -86,7 +86,7 @@ func (o ownMember) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if _, err := o.Report(ctx); err != nil {
 		return nil, err
 	}
-	short, cancel := context.WithTimeout(ctx, 5*reportTimeout)
+	short, cancel := context.WithTimeout(ctx, 5*nodeobserve.ReportTimeout)
 	defer cancel()
 	if err := o.ReadThrough(short); err != nil {
 		return nil, fmt.Errorf("no backup is taken from a member that serves no linearizable read: %w", err)

@@ -36,7 +36,7 @@ func (l *Local) mayDiscard(name string, at time.Time) error {
 		least = minAside
 	}
 	now := l.o.Now()
-	if age := now.Sub(l.sizes.since(list[i], now)); age < least {
+	if age := now.Sub(l.observer.SetAsideSince(list[i], now)); age < least {
 		return refuse("%s was set aside %s ago, and is kept for at least %s; it may be deleted from %s", name,
 			age.Round(time.Second), least,
 			now.Add(least-age).UTC().Format(time.RFC3339))

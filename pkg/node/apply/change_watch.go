@@ -90,8 +90,8 @@ func (l *Local) unsettled(ctx context.Context, since *time.Time) bool {
 		return false
 	}
 	status := l.o.Proc.Status()
-	now := cluster.Attempt{Process: status.State, Restarts: status.Restarts, Serves: l.newServes(ctx, s)}
-	if now.Overdue = time.Since(*since) > l.o.comesUp && !now.Serves; now.Overdue && l.lacksMajority(ctx, s) {
+	now := cluster.Attempt{Process: status.State, Restarts: status.Restarts, Serves: l.observer.Serves(ctx, s)}
+	if now.Overdue = time.Since(*since) > l.o.comesUp && !now.Serves; now.Overdue && l.observer.LacksMajority(ctx, s) {
 		now.Overdue, *since = false, time.Now()
 	}
 	switch c.Judge(now) {
@@ -112,52 +112,6 @@ func (l *Local) exclusively(ctx context.Context, f func() bool) bool {
 	}
 	defer l.leave()
 	return f()
-}
-
-// newServes reports whether the new version answers a read through the quorum, by
-// its own word as a member of the cluster.
-func (l *Local) newServes(ctx context.Context, s nodestate.State) bool {
-	if l.o.Proc.Status().State != cluster.ProcessRunning {
-		return false
-	}
-	c, err := l.etcd(s)
-	if err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	r, err := c.Report(ctx)
-	if err != nil || ours(nodestate.Disk(l.o.DataDir, s), s, r) != nil {
-		return false
-	}
-	to := s.Assigned.Version
-	right := r.Version.Major == to.Major && r.Version.Minor == to.Minor
-	return right && r.Leader != 0 && (r.Read == cluster.ReadServed || r.Learner)
-}
-
-// lacksMajority reports whether it is no wonder that this member does not serve: those
-// that answer, and it, are no majority. Where they would be one, as of two voters
-// the other and it, it is the new version that keeps the cluster from serving.
-func (l *Local) lacksMajority(ctx context.Context, s nodestate.State) bool {
-	voters := s.Voters
-	if len(voters) == 0 {
-		voters = s.Peers
-	}
-	others := l.others(voters)
-	p, err := l.peer()
-	if err != nil || len(others) == 0 {
-		return err != nil
-	}
-	defer p.Close()
-	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
-	defer cancel()
-	answers := ask(others, func(m cluster.InitialMember) (struct{}, error) {
-		return struct{}{}, anyURL(m.PeerURLs, func(u string) error {
-			_, err := p.Versions(ctx, u)
-			return err
-		})
-	})
-	return len(answers)+1 < cluster.Quorum(len(voters))
 }
 
 // forgetChange ends a change that has succeeded. It is called while no operation runs, and so is
@@ -218,7 +172,7 @@ func (l *Local) noWayBack(ctx context.Context, s nodestate.State, c cluster.Vers
 	case c.From.AtLeast(c.To.Major, c.To.Minor):
 		return ""
 	}
-	seen, _ := l.versionsOfOthers(ctx, s)
+	seen, _ := l.observer.VersionsOfOthers(ctx, s)
 	// etcd has written it with everything else when it ended.
 	own, err := snapshot.Peek(datadir.At(data).Database())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

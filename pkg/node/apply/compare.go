@@ -11,17 +11,13 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
 // A member's data is compared with that of the others. docs/decisions says
 // when, by whom and why.
 const (
-	// servesTimeout bounds the question whether peers serve, which a start waits
-	// for.
-	servesTimeout = 300 * time.Millisecond
-	// digestTimeout bounds one digest. etcd reads about 0.7 GB in a second.
-	digestTimeout = time.Minute
 	// Between two tries to compare a member that has just started.
 	firstCompare = 20 * time.Millisecond
 	lastCompare  = 5 * time.Second
@@ -114,15 +110,6 @@ func (c *comparer) compares(pid int) bool {
 	return pid != 0 && c.settled != pid
 }
 
-// differs returns what is known against the data of the assigned member, "" for
-// nothing.
-func differs(s nodestate.State) string {
-	if d := s.Differs; d != nil && s.Assigned != nil && d.Token == s.Assigned.Token && d.MemberID == s.MemberID {
-		return d.Text
-	}
-	return ""
-}
-
 // before returns what is done before each start of etcd. It chooses who
 // compares the member. Where the cluster serves without it, etcd does, before it
 // serves anybody, however long that takes. Where the cluster needs it, etcd would
@@ -134,13 +121,13 @@ func (l *Local) before(path string, compared []string) func(context.Context) ([]
 			return nil, err
 		}
 		s := l.o.State.State()
-		if text := differs(s); text != "" {
+		if text := nodeobserve.Differs(s); text != "" {
 			return nil, &DiffersError{text}
 		}
 		if err := l.rightBinary(ctx, path, s); err != nil {
 			return nil, err
 		}
-		byEtcd := !l.agreed() && l.servedWithout(ctx, s)
+		byEtcd := !l.agreed() && l.observer.ServedWithout(ctx, s)
 		refused := byEtcd && l.refusedByEtcd()
 		switch again := l.comparer.refusedAgain(refused); {
 		case again:
@@ -151,7 +138,7 @@ func (l *Local) before(path string, compared []string) func(context.Context) ([]
 		case refused:
 			// As for the node's own comparison, one reading is not enough.
 			_ = wait.For(ctx, l.o.recheck)
-			byEtcd = l.servedWithout(ctx, s)
+			byEtcd = l.observer.ServedWithout(ctx, s)
 		}
 		if byEtcd {
 			return compared, nil
@@ -173,57 +160,18 @@ func (l *Local) refusedByEtcd() bool {
 
 // refusal is asked where etcd has found twice that the member's data is not that
 // of some other one. etcd does not ask which of the two is wrong: it would keep a
-// good member down beside a bad one. If a majority of the voters serves, and all
-// that serve agree and run the same version, this member is wrong, which is an
-// error. Otherwise it is to start, and be compared by the node: etcd would find
-// the same again and again.
+// good member down beside a bad one. Where the others agree, this member is wrong,
+// which is an error. Otherwise it is to start, and be compared by the node: etcd would
+// find the same again and again.
 func (l *Local) refusal(ctx context.Context, s nodestate.State) error {
-	p, err := l.peer()
-	if err != nil {
+	text := l.observer.OthersAgree(ctx, s)
+	if text == "" {
 		return nil
 	}
-	defer p.Close()
-	var digests []cluster.MemberDigest
-	at, version := cluster.Revision(0), s.Assigned.Version
-	for _, v := range askOrder(reachable(ctx, p, l.others(s.Voters)), l.o.Name, "") {
-		if v.digest(ctx, p, at) == nil {
-			digests, at = append(digests, v.MemberDigest), v.Revision
-		}
-	}
-	other := func(v cluster.MemberDigest) bool { return v.Version != version }
-	if len(digests) == 0 || slices.ContainsFunc(digests, other) {
-		return nil
-	}
-	agreement, unlike := cluster.Compare(len(s.Voters), digests[0], true, digests[1:])
-	if agreement != cluster.Agrees || len(unlike) > 0 {
-		return nil
-	}
-	var names []cluster.NodeName
-	for _, v := range digests {
-		names = append(names, v.Name)
-	}
-	text := fmt.Sprintf("etcd found that its data differs from its peers', and %s agree at revision %d", list(names), at)
 	if err := l.recordDifference(s, text); err != nil {
 		return err
 	}
 	return &DiffersError{text}
-}
-
-// servedWithout reports whether a majority of the voters serves its peers, this
-// node's member not counted.
-func (l *Local) servedWithout(ctx context.Context, s nodestate.State) bool {
-	voters := s.Voters
-	if len(voters) == 0 {
-		voters = s.Peers
-	}
-	p, err := l.peer()
-	if err != nil || len(voters) < 2 {
-		return false
-	}
-	defer p.Close()
-	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
-	defer cancel()
-	return len(reachable(ctx, p, l.others(voters))) >= cluster.Quorum(len(voters))
 }
 
 // compareAlways compares the member for as long as its configuration is kept
@@ -260,14 +208,14 @@ func (l *Local) compareLoop(ctx context.Context) {
 		case !settled && l.leftToCoordinator(began):
 			pause, changed = min(compareTick, l.o.closedCompare), l.o.Proc.Changed()
 		case !settled:
-			var c comparison
+			var c nodeobserve.Comparison
 			if c, settled = l.compareAt(ctx, 0); settled && l.o.Proc.Status().PID == pid {
 				l.comparer.settle(pid)
 			}
 			// Of that one and of those before it, no process that has started since has
 			// kept a digest.
-			kept = compaction{done: c.compacted}
-			pause = max(min(2*pause, lastCompare), dutyCycle*c.took)
+			kept = compaction{done: c.Compacted}
+			pause = max(min(2*pause, lastCompare), dutyCycle*c.Took)
 		default:
 			if now := time.Now(); !now.Before(next) {
 				next = now.Add(l.o.comparePeriod)
@@ -294,7 +242,7 @@ func (l *Local) compareCompacted(ctx context.Context, k *compaction) {
 	if s.Assigned == nil || !s.Assigned.Version.AtLeast(3, 5) {
 		return
 	}
-	c, err := l.etcd(s)
+	c, err := l.observer.Etcd(s)
 	if err != nil {
 		return
 	}
@@ -311,7 +259,7 @@ func (l *Local) compareCompaction(ctx context.Context, k *compaction, at cluster
 	if k.tried != at {
 		k.tried, k.tries = at, 0
 	}
-	if c.remade {
+	if c.Remade {
 		k.tries++
 	}
 	if settled || k.tries >= compareTries {
@@ -323,32 +271,32 @@ func (l *Local) compareCompaction(ctx context.Context, k *compaction, at cluster
 // present one. It reports whether a majority was found, on whatever side. A
 // difference counts when it is seen twice, with some time in between: the second
 // time at the same revision, which no write changes.
-func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison, bool) {
+func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (nodeobserve.Comparison, bool) {
 	s := l.o.State.State()
-	if s.Assigned == nil || differs(s) != "" {
-		return comparison{}, false
+	if s.Assigned == nil || nodeobserve.Differs(s) != "" {
+		return nodeobserve.Comparison{}, false
 	}
-	c, err := l.collect(ctx, s, at)
-	if err == nil && c.agreement == cluster.Differs {
+	c, err := l.observer.Compare(ctx, s, at)
+	if err == nil && c.Agreement == cluster.Differs {
 		l.comparer.dispute(fmt.Sprintf("its data differs from that of %s, a majority, at revision %d; it will be stopped if that is "+
 			"still so in %s",
-			list(c.unlike), c.own.Revision, l.o.recheck))
+			c.UnlikeText(), c.Own.Revision, l.o.recheck))
 		_ = wait.For(ctx, l.o.recheck)
 		first := c
-		c, err = l.collect(ctx, s, c.own.Revision)
-		c.compacted = first.compacted
+		c, err = l.observer.Compare(ctx, s, c.Own.Revision)
+		c.Compacted = first.Compacted
 	}
 	if err != nil {
 		return c, false
 	}
-	switch c.agreement {
+	switch c.Agreement {
 	case cluster.Agrees:
 		l.comparer.dispute("")
 		return c, true
 	case cluster.Disputed:
 		l.comparer.dispute(fmt.Sprintf("its data differs from that of %s at revision %d, and no majority of the %d voters with "+
 			"the same etcd version shows which is right",
-			list(c.unlike), c.own.Revision, c.voters))
+			c.UnlikeText(), c.Own.Revision, c.Voters))
 	case cluster.Differs:
 		return c, l.fence(ctx, s, c)
 	}
@@ -358,7 +306,7 @@ func (l *Local) compareAt(ctx context.Context, at cluster.Revision) (comparison,
 // fence ends the member's process at once, and writes down that its data is
 // wrong, so that it is never started again. s is what was compared: an order may
 // have come between, and then it does nothing and returns false.
-func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool {
+func (l *Local) fence(ctx context.Context, s nodestate.State, c nodeobserve.Comparison) bool {
 	if err := l.take(ctx); err != nil {
 		return false
 	}
@@ -371,7 +319,7 @@ func (l *Local) fence(ctx context.Context, s nodestate.State, c comparison) bool
 	// ends, the supervisor goes on trying.
 	_ = l.o.Proc.StopWithin(ctx, 0)
 	// What cannot be written down is found again after the next start.
-	_ = l.recordDifference(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", list(c.unlike), c.own.Revision))
+	_ = l.recordDifference(s, fmt.Sprintf("its data differs from that of %s, a majority, at revision %d", c.UnlikeText(), c.Own.Revision))
 	// The supervisor reports why it does not run.
 	_ = l.spawn(ctx, l.o.State.State(), etcdconf.StateExisting, spawnOptions{})
 	return true

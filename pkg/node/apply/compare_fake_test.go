@@ -3,20 +3,16 @@ package apply
 import (
 	"context"
 	"crypto/tls"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -97,7 +93,9 @@ func TestAnOrderDuringAComparison(t *testing.T) {
 	f.found()
 	testwait.Until(f.t, "a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
-	c := comparison{own: cluster.MemberDigest{Digest: cluster.Digest{Revision: 9}}, unlike: []cluster.NodeName{"b", "c"}}
+	c := nodeobserve.Comparison{
+		Own: cluster.MemberDigest{Digest: cluster.Digest{Revision: 9}}, Unlike: []cluster.NodeName{"b", "c"},
+	}
 	untouched := func(after string) {
 		t.Helper()
 		if f.fence(t.Context(), was, c) || f.pid() != 0 || f.disk().Differs != nil {
@@ -136,7 +134,7 @@ func TestASwitchEndsTheComparison(t *testing.T) {
 	testwait.Until(f.t, "a comparison", func() bool { return f.observe().Differs != "" })
 	was := f.disk()
 	f.must(&plan.RestoreSwitch{Node: "a", Token: "t2", ExpectToken: "t1"})
-	if f.fence(t.Context(), was, comparison{}) || f.pid() != 0 || f.observe().Differs != "" {
+	if f.fence(t.Context(), was, nodeobserve.Comparison{}) || f.pid() != 0 || f.observe().Differs != "" {
 		t.Errorf("process %d, %+v", f.pid(), f.observe())
 	}
 }
@@ -151,35 +149,12 @@ func TestNoMoreMembersReadThanAMajorityNeeds(t *testing.T) {
 		f.set(func(p *fakePeer) { p.asked = nil }, p.name)
 	}
 	c, settled := f.compareAt(t.Context(), 0)
-	if !settled || c.compacted != 4 {
+	if !settled || c.Compacted != 4 {
 		t.Errorf("%+v, settled %t", c, settled)
 	}
 	if a, b, c := f.asked("a"), f.asked("b"), f.asked("c"); !slices.Equal(a, []cluster.Revision{0}) ||
 		!slices.Equal(b, []cluster.Revision{9}) || len(c) != 0 {
 		t.Errorf("asked for revisions %d, %d, %d", a, b, c)
-	}
-}
-
-func TestTheLeaderIsAskedLast(t *testing.T) {
-	for _, c := range []struct {
-		self, leader cluster.NodeName
-		want         string
-	}{
-		{"a", "", "bcde"}, {"c", "", "deab"}, {"e", "", "abcd"}, {"c", "d", "eabd"}, {"a", "e", "bcde"}, {"b", "b", "cdea"},
-	} {
-		var members []asked
-		for _, n := range []cluster.NodeName{"a", "b", "c", "d", "e"} {
-			if n != c.self {
-				members = append(members, asked{MemberDigest: cluster.MemberDigest{Name: n}})
-			}
-		}
-		got := ""
-		for _, m := range askOrder(members, c.self, c.leader) {
-			got += string(m.Name)
-		}
-		if got != c.want {
-			t.Errorf("%s asks %s where %q leads, want %s", c.self, got, c.leader, c.want)
-		}
 	}
 }
 
@@ -264,63 +239,4 @@ type fileTLS struct{ files etcdconf.TLS }
 func (f *fileTLS) Ensure(cluster.Token, cluster.URLs) (*etcdconf.TLS, error) { return &f.files, nil }
 func (f *fileTLS) Client() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12}
-}
-
-// TestMembersAreAskedWithTheCertificateOfTheMember also when the disk takes no new
-// one.
-func TestMembersAreAskedWithTheCertificateOfTheMember(t *testing.T) {
-	dir := t.TempDir()
-	ca, err := certs.NewCA(certs.CASpec{CommonName: "peers", Lifetime: time.Hour}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	urls := cluster.URLs{Peer: []string{"https://127.0.0.1:1"}, Client: []string{"https://127.0.0.1:2"}}
-	request, err := certs.EtcdPeer("a", urls)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Lifetime = time.Hour
-	files := etcdconf.Files{
-		CA: filepath.Join(dir, "ca.crt"), Cert: filepath.Join(dir, "me.crt"), Key: filepath.Join(dir, "me.key"),
-	}
-	if _, _, err := (certs.Pair{CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Request: request}).Ensure(ca,
-		time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewUnstartedServer(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"etcdserver":"3.6.16"}`)) }))
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: ca.Pool(),
-		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
-	s.StartTLS()
-	defer s.Close()
-
-	h := newHost(t, func(o *LocalOptions) { o.TLS = &fileTLS{etcdconf.TLS{Peer: files, Client: files}} })
-	if _, err := h.peer(); err == nil {
-		t.Error("it has a certificate before a member was started")
-	}
-	if n, _ := h.Observe(t.Context()); n.PeerKeys {
-		t.Error("it reports keys before a member was started")
-	}
-	h.must(prepare(), start(plan.StartNew))
-	if n, _ := h.Observe(t.Context()); !n.PeerKeys {
-		t.Error("it does not report that its member has keys")
-	}
-	p, err := h.peer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if v, err := p.Version(t.Context(), s.URL); err != nil || v != writes {
-		t.Errorf("%s, %v", v, err)
-	}
-	if err := os.Remove(files.Key); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.peer(); err == nil {
-		t.Error("there is no key")
-	}
 }

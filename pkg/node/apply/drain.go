@@ -55,14 +55,14 @@ func (l *Local) drain(ctx context.Context, op *plan.MemberDrain) error {
 	case l.held.holds():
 		return nil // by an order that was sent again
 	}
-	endpoint, err := l.endpoint(s)
+	client, err := l.observer.ClientOptions(s)
 	if err != nil {
 		return err
 	}
 	// The coordinator waits no longer, and then removes the member as it is.
 	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
 	defer cancel()
-	hold, err := etcdclient.HoldOpen(ctx, etcdclient.Options{Endpoints: []string{endpoint}, TLS: l.ownTLS(s)})
+	hold, err := etcdclient.HoldOpen(ctx, client)
 	if err != nil {
 		return err
 	}

@@ -150,30 +150,6 @@ func TestABackupOfAnUnreachableMemberIsGivenUpSoon(t *testing.T) {
 	}
 }
 
-func TestHowLongTheOwnEtcdIsWaitedFor(t *testing.T) {
-	l := &Local{}
-	within := func(d time.Duration) context.Context {
-		ctx, cancel := context.WithTimeout(t.Context(), d)
-		t.Cleanup(cancel)
-		return ctx
-	}
-	for _, tc := range []struct {
-		name     string
-		ctx      context.Context
-		age      time.Duration
-		min, max time.Duration
-	}{
-		{"one that has run for long", t.Context(), time.Minute, reportTimeout, reportTimeout},
-		{"one that has just started", t.Context(), time.Second, startingTimeout, startingTimeout},
-		{"for somebody with little time", within(time.Second), time.Minute, 400 * time.Millisecond, 500 * time.Millisecond},
-		{"for somebody with no time", within(0), time.Minute, -time.Second, 0},
-	} {
-		if got := l.timeout(tc.ctx, tc.age < starting); got < tc.min || got > tc.max {
-			t.Errorf("%s is waited for %s", tc.name, got)
-		}
-	}
-}
-
 func TestTheListIsComparedByIDAndVote(t *testing.T) {
 	a := []cluster.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b"}}
 	b := []cluster.Member{{ID: 2, Name: "b", ClientURLs: []string{"x"}}, {ID: 1}}

@@ -5,15 +5,26 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
+// Observe returns what is seen of the node, see [nodeobserve.Observer.Observe], and writes down
+// what follows from it.
+func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
+	f, r := l.observer.Observe(ctx)
+	if r != nil {
+		l.remember(r)
+	}
+	return l.learn(ctx, f, r), r
+}
+
 // learn writes down what follows from an observation, and returns the node with that as
 // far as it is on the disk. One that hangs is not waited for.
-func (l *Local) learn(ctx context.Context, f facts, r *cluster.Report) cluster.Node {
-	n := f.node
-	learned := nodestate.Learn(f.state, nodestate.Seen{
-		Disk: n.Disk, Begun: f.begun, Report: r, AsksForCluster: n.NewCluster,
+func (l *Local) learn(ctx context.Context, f nodeobserve.Facts, r *cluster.Report) cluster.Node {
+	n := f.Node
+	learned := nodestate.Learn(f.State, nodestate.Seen{
+		Disk: n.Disk, Begun: f.Begun, Report: r, AsksForCluster: n.NewCluster,
 	})
 	if learned.Empty() || !l.remembering.TryLock() {
 		return n

@@ -19,7 +19,7 @@ func (l *Local) recoverLeaseVoters(ctx context.Context, op *plan.LeaseVotersReco
 	if s.Assigned == nil || s.Assigned.Token != op.Token {
 		return refuse("the node does not run incarnation %s", op.Token)
 	}
-	etcd, err := l.etcd(s)
+	etcd, err := l.observer.Etcd(s)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (l *Local) adoptLeaseVoters(ctx context.Context, op *plan.LeaseVotersAdopt)
 	if err != nil {
 		return fmt.Errorf("read whose data is on the disk: %w", err)
 	}
-	etcd, err := l.etcd(s)
+	etcd, err := l.observer.Etcd(s)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package apply carries operations out.
+// Package apply carries operations out. What it acts on is observed by package nodeobserve.
 //
 // [Local] does what concerns one node: its etcd process, its disk, its state
 // file. [Coordinator] does the rest, through etcd and the store, and sends
@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,23 +21,20 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
-	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
 // ErrPrecondition is wrapped by errors of operations that the node's present
 // state does not allow.
-var ErrPrecondition = errors.New("precondition does not hold")
+var ErrPrecondition = nodeobserve.ErrPrecondition
 
-func refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrPrecondition, fmt.Sprintf(format, args...))
-}
+func refuse(format string, args ...any) error { return nodeobserve.Refuse(format, args...) }
 
 // EtcdTLS gives etcd its key material, and us ours for talking to it.
 type EtcdTLS interface {
@@ -95,7 +91,7 @@ type LocalOptions struct {
 	Inspector Inspector
 	Now       func() time.Time
 
-	// diskTimeout is defaultDiskTimeout, where no test has more time.
+	// diskTimeout is [nodeobserve.DefaultDiskTimeout], where no test has more time.
 	diskTimeout time.Duration
 	// recheck is defaultRecheck, where no test has less time.
 	recheck time.Duration
@@ -109,7 +105,7 @@ type LocalOptions struct {
 	// comesUp is defaultComesUp, where no test has less time.
 	comesUp time.Duration
 	// examine is [hazards.Examine], where no test has another one.
-	examine examiner
+	examine nodeobserve.Examiner
 }
 
 // Local carries out operations on its own node.
@@ -118,22 +114,14 @@ type Local struct {
 	// semaphore lets one operation run at a time. Observing does not take it.
 	semaphore chan struct{}
 
-	clientMu sync.Mutex
-	client   *etcdclient.Client
-	clientTo string
-
-	hazards   dataWatch
+	// observer sees what the node has, and asks its etcd and those of the other members.
+	observer  *nodeobserve.Observer
 	lastCheck lastCheck
-	sizes     sizes
-	logs      logWatch
-	rights    rightsWatch
-	binaries  binaryWatch
 	fetches   fetches
 	stager    stager
 	comparer  comparer
 	changes   changeWatcher
 	late      changeWatcher
-	links     linkWatch
 	held      held
 	// agreedAt is when the coordinator found last that the restored members agree.
 	agreedAt atomic.Pointer[time.Time]
@@ -145,23 +133,17 @@ type Local struct {
 	forced atomic.Int64
 	// spawned is the version that was started last.
 	spawned atomic.Pointer[etcdversion.Version]
-	// serving are the peer URLs that the member was started for.
-	serving atomic.Pointer[[]string]
 	// recorded is the member as etcd has it on record, nil where it has not reported yet.
 	recorded atomic.Pointer[cluster.Member]
 	// work wakes Watch.
 	work chan struct{}
-	// files is the key material of the member that was started last.
-	files  atomic.Pointer[etcdconf.TLS]
-	reader diskReader
-	watch  *hostfs.DiskWatch
 	// remembering is held while a report's ids are written to the disk.
 	remembering sync.Mutex
 }
 
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
-	o.diskTimeout = cmp.Or(o.diskTimeout, defaultDiskTimeout)
+	o.diskTimeout = cmp.Or(o.diskTimeout, nodeobserve.DefaultDiskTimeout)
 	o.recheck = cmp.Or(o.recheck, defaultRecheck)
 	o.comparePeriod = cmp.Or(o.comparePeriod, defaultComparePeriod)
 	o.closedCompare = cmp.Or(o.closedCompare, defaultClosedCompare)
@@ -172,13 +154,38 @@ func NewLocal(o LocalOptions) *Local {
 	if o.examine == nil {
 		o.examine = hazards.Examine
 	}
-	l := &Local{o: o, semaphore: make(chan struct{}, 1), work: make(chan struct{}, 1), sizes: sizes{
-		of: map[string]int64{}, ahead: map[aheadOfTime]time.Time{},
-	}}
-	l.reader.timeout = o.diskTimeout
-	l.watch = hostfs.NewDiskWatch(l.logDir, o.Now)
+	l := &Local{o: o, semaphore: make(chan struct{}, 1), work: make(chan struct{}, 1)}
+	l.observer = nodeobserve.New(l.observed())
 	return l
 }
+
+// observed says what the observer of the node observes.
+func (l *Local) observed() nodeobserve.Options {
+	o := nodeobserve.Options{
+		Name: l.o.Name, DataDir: l.o.DataDir, URLs: l.o.URLs, ListenAddress: l.o.ListenAddress, UserEnv: l.o.UserEnv,
+		State: l.o.State.State, Bin: l.o.Bin, Now: l.o.Now, Progress: progress{l},
+		DiskTimeout: l.o.diskTimeout, Examine: l.o.examine,
+	}
+	if l.o.Proc != nil {
+		o.Status = l.o.Proc.Status
+	}
+	if l.o.TLS != nil {
+		o.TLS = l.o.TLS
+	}
+	return o
+}
+
+// Observer returns what observes the node, and changes nothing.
+func (l *Local) Observer() *nodeobserve.Observer { return l.observer }
+
+// progress reports to the observer what the node has under way.
+type progress struct{ l *Local }
+
+func (p progress) Fetches() []cluster.BrokenBinary           { return p.l.fetches.list() }
+func (p progress) Staging(s *cluster.Staged) *cluster.Staged { return p.l.stager.describe(s) }
+func (p progress) Disputes() string                          { return p.l.comparer.disputes() }
+func (p progress) Compares(pid int) bool                     { return p.l.comparer.compares(pid) }
+func (p progress) Forced() int64                             { return p.l.forced.Load() }
 
 func (l *Local) take(ctx context.Context) error {
 	select {
@@ -202,13 +209,7 @@ func (l *Local) Close(ctx context.Context) error {
 	l.changes.end(ctx)
 	l.late.end(ctx)
 	l.comparer.end(ctx)
-	l.hazards.wait(ctx)
-	l.clientMu.Lock()
-	if l.client != nil {
-		_ = l.client.Close()
-		l.client = nil
-	}
-	l.clientMu.Unlock()
+	l.observer.Close(ctx)
 	l.held.release()
 	return l.o.Proc.Close(ctx)
 }

@@ -365,22 +365,6 @@ func TestAMemberThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWhereTheOwnEtcdIsAsked(t *testing.T) {
-	for _, tc := range []struct{ client, listen, want string }{
-		{"https://a.example.com:4001", "", "https://127.0.0.1:4001"},
-		{"https://a.example.com:4001", "0.0.0.0", "https://127.0.0.1:4001"},
-		{"https://[fd00::a]:4001", "::", "https://[::1]:4001"},
-		{"http://10.0.0.1:4001", "10.0.0.1", "http://10.0.0.1:4001"},
-		{"https://a:4001", "fd00::a", "https://[fd00::a]:4001"},
-		{"https://a:4001", "localhost", "https://a:4001"},
-		{"://", "0.0.0.0", "://"},
-	} {
-		if got := localURL(tc.client, tc.listen); got != tc.want {
-			t.Errorf("%s, listening on %q, is asked at %s, want %s", tc.client, tc.listen, got, tc.want)
-		}
-	}
-}
-
 func TestAStateFileThatCannotBeWrittenStopsTheOperation(t *testing.T) {
 	h := newHost(t)
 	if err := h.state.Close(); err != nil { // as good as a disk that fails

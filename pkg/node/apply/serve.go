@@ -10,6 +10,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 )
 
 // servesTime is how long the voters of the new member list may take to serve a
@@ -118,24 +119,5 @@ func reportOf(ctx context.Context, connect func(clientURLs []string) (Etcd, erro
 		return cluster.Report{}, err
 	}
 	defer func() { _ = etcd.Close() }()
-	r, err := etcd.Report(ctx)
-	if err == nil && r.ID != id {
-		err = fmt.Errorf("at %s answers member %s, not %s", urls[0], r.ID, id)
-	}
-	return r, err
-}
-
-// HasLeader reports whether the node's member knows a leader of etcd, which may be itself. It is
-// false where there is no member, or it does not answer before ctx ends.
-func (l *Local) HasLeader(ctx context.Context) bool {
-	s := l.o.State.State()
-	if s.Assigned == nil {
-		return false
-	}
-	c, err := l.etcd(s)
-	if err != nil {
-		return false
-	}
-	id, err := c.Leader(ctx)
-	return err == nil && id != 0
+	return nodeobserve.ReportOf(ctx, etcd, urls[0], id)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -15,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/internal/crashpoint"
+	"github.com/etcdadm/etcdadm/pkg/node/nodeobserve"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
@@ -50,7 +50,7 @@ func (l *Local) bootLate(ctx context.Context) error {
 			return nil
 		}
 		err := l.boot(ctx, s)
-		if errors.As(err, new(*TwinError)) {
+		if errors.As(err, new(*nodeobserve.TwinError)) {
 			return err
 		}
 		if err != nil {
@@ -129,7 +129,7 @@ func (l *Local) start(ctx context.Context, op *plan.MemberStart, leaseVoters clu
 			return err
 		}
 	}
-	if op.AcceptData != 0 && differs(s) != "" {
+	if op.AcceptData != 0 && nodeobserve.Differs(s) != "" {
 		// It is kept from starting, with longer and longer pauses.
 		if err := l.o.Proc.Stop(ctx); err != nil {
 			return err
@@ -219,7 +219,7 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 		return err
 	}
 	if !how.ran {
-		if err := l.twin(ctx, s); err != nil {
+		if err := l.observer.Twin(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -248,19 +248,6 @@ func named(own cluster.URLs, s nodestate.State, name cluster.NodeName) cluster.U
 	return own
 }
 
-// served returns the URLs that the member is started for. Its peers look for it where
-// etcd has it on record, which may be older than this node's flags: it is served
-// there until the record has followed. A node without keys cannot serve TLS.
-func (l *Local) served(s nodestate.State) cluster.URLs {
-	urls := l.o.URLs
-	record := s.PeerURLs(l.o.Name)
-	tls := slices.ContainsFunc(record, func(u string) bool { return strings.HasPrefix(u, "https:") })
-	if len(record) > 0 && (l.o.TLS != nil || !tls) {
-		urls.Peer = record
-	}
-	return urls
-}
-
 // command returns what runs the member that the state asks for.
 func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Config, error) {
 	bin, err := l.program(s.Assigned.Version, s)
@@ -270,16 +257,15 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 	m := etcdconf.Member{
 		Name: l.o.Name, Version: s.Assigned.Version, Token: s.Assigned.Token,
 		DataDir: nodestate.DataDir(l.o.DataDir, s.Assigned.Token), State: initial, Peers: s.Peers,
-		URLs: l.served(s), Quarantined: s.Assigned.Quarantined,
+		URLs: l.observer.Served(s), Quarantined: s.Assigned.Quarantined,
 		Address: l.o.ListenAddress, MetricsURLs: l.o.MetricsURLs, User: l.o.UserEnv,
 	}
 	if l.o.TLS != nil {
 		if m.TLS, err = l.o.TLS.Ensure(s.Assigned.Token, named(l.o.URLs, s, l.o.Name)); err != nil {
 			return etcdproc.Config{}, fmt.Errorf("issue etcd's certificates: %w", err)
 		}
-		l.files.Store(m.TLS)
 	}
-	l.serving.Store(&m.URLs.Peer)
+	l.observer.Started(m.URLs.Peer, m.TLS)
 	l.wakeWatch()
 	compared, err := etcdconf.Env(m)
 	if err != nil {
@@ -295,4 +281,28 @@ func (l *Local) command(s nodestate.State, initial etcdconf.State) (etcdproc.Con
 		ClientPorts: etcdconf.ClientPorts(env), PeerPorts: etcdconf.PeerPorts(env),
 		Before: l.before(bin.Etcd, compared),
 	}, nil
+}
+
+// program returns what runs a member of version v. A machine may come with its disk and
+// with one patch only, not with that by which the member was started last: kops mounts one
+// image, and the spec has changed before. Then the next later patch of the minor version
+// runs, as it does where its directory has the names of the earlier ones; an earlier one
+// only if there is none later, and the operator has asked for just that. A change to a version that has no binaries
+// (any more) is no reason for another one: the member goes back.
+func (l *Local) program(v etcdversion.Version, s nodestate.State) (etcdbin.Binaries, error) {
+	bin, err := l.o.Bin.Find(v)
+	if err == nil || s.Change.Pending() {
+		return bin, err
+	}
+	all := l.o.Bin.Versions()
+	for _, has := range all {
+		if has.Major == v.Major && has.Minor == v.Minor && has.Pre == "" && has.Compare(v) > 0 {
+			return l.o.Bin.Find(has)
+		}
+	}
+	if s.Spec != nil && slices.Contains(all, s.Spec.EtcdVersion) && s.Spec.EtcdVersion.Major == v.Major &&
+		s.Spec.EtcdVersion.Minor == v.Minor {
+		return l.o.Bin.Find(s.Spec.EtcdVersion)
+	}
+	return bin, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
@@ -457,30 +458,15 @@ func TestMembersAreNamedByTheirRecord(t *testing.T) {
 	}
 }
 
-func TestAMemberIsStartedForItsRecord(t *testing.T) {
-	own := cluster.URLs{Peer: []string{"https://a.new:2390"}, Client: []string{"https://a.new:4001"}}
-	keys := failingTLS(func(cluster.URLs) error { return nil })
-	for _, c := range []struct {
-		what string
-		tls  EtcdTLS
-		s    nodestate.State
-		want string
-	}{
-		{"nothing is known", keys, nodestate.State{}, "https://a.new:2390"},
-		{"what it was given at its start", keys, nodestate.State{Peers: initialMembers("a", "b")}, "http://127.0.0.1:1"},
-		{"what its member reported last", keys, nodestate.State{Peers: initialMembers("a", "b"),
-			Voters: []cluster.InitialMember{
-				{Name: "b", PeerURLs: []string{"https://b:1"}}, {Name: "a", PeerURLs: []string{"https://a:1"}},
-			},
-		}, "https://a:1"},
-		{"without keys no TLS", nil, nodestate.State{
-			Voters: []cluster.InitialMember{{Name: "a", PeerURLs: []string{"https://a:1"}}},
-		}, "https://a.new:2390"},
-	} {
-		l := NewLocal(LocalOptions{Name: "a", URLs: own, TLS: c.tls})
-		got := l.served(c.s)
-		if !slices.Equal(got.Peer, []string{c.want}) || !slices.Equal(got.Client, own.Client) {
-			t.Errorf("%s: it is started for %+v, want %s", c.what, got, c.want)
-		}
+// Whether a member has key material for its peers is known once it was started.
+func TestAMemberThatWasStartedHasKeys(t *testing.T) {
+	files := etcdconf.Files{CA: "/pki/ca.crt", Cert: "/pki/me.crt", Key: "/pki/me.key"}
+	h := newHost(t, func(o *LocalOptions) { o.TLS = &fileTLS{etcdconf.TLS{Peer: files, Client: files}} })
+	if h.observe().PeerKeys {
+		t.Error("it reports keys before a member was started")
+	}
+	h.must(prepare(), start(plan.StartNew))
+	if !h.observe().PeerKeys {
+		t.Error("it does not report that its member has keys")
 	}
 }

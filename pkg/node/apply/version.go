@@ -9,7 +9,6 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
@@ -231,16 +230,16 @@ const (
 // member that does not answer may be changed: it is down, and nothing is lost. Another
 // voter that was changed right before has a moment to serve.
 func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voters int, s nodestate.State) error {
-	c, err := l.etcd(s)
+	c, err := l.observer.Etcd(s)
 	if err != nil {
 		return err
 	}
-	now, err := l.standing(ctx, c, s)
+	now, err := l.observer.Standing(ctx, c, s)
 	for end := time.Now().Add(othersTime); now.Answers && now.Needed() && time.Now().Before(end); {
 		if err := wait.For(ctx, othersInterval); err != nil {
 			return err
 		}
-		now, err = l.standing(ctx, c, s)
+		now, err = l.observer.Standing(ctx, c, s)
 	}
 	now.Ordered = voters
 	if why := now.Refusal(s.Assigned.Version, op.To); why != "" {
@@ -253,55 +252,6 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 		return l.checkHazards(ctx, now.Runs, op)
 	}
 	return nil
-}
-
-// standing asks the node's own etcd and its peers. The error is why the own one does not answer.
-func (l *Local) standing(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Standing, error) {
-	asking, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	seen, lowest := l.versionsOfOthers(ctx, s)
-	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
-	r, err := l.selfReport(asking, c, s)
-	if err != nil {
-		return now, err
-	}
-	now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
-	now.Cluster = r.Cluster
-	now.Others, now.Serving = l.othersServe(ctx, r)
-	now.Leads = r.Leader == r.ID && now.Others > 0
-	return now, nil
-}
-
-// versionsOfOthers returns the highest cluster version that is known here or reported by the peers, and
-// the oldest version that a peer runs, zero where none says.
-func (l *Local) versionsOfOthers(ctx context.Context, s nodestate.State) (seen, lowest etcdversion.Version) {
-	seen = s.DataVersion()
-	p, err := l.peer()
-	if err != nil {
-		return seen, lowest
-	}
-	defer p.Close()
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	voters := s.Voters
-	if len(voters) == 0 {
-		voters = s.Peers
-	}
-	for _, v := range ask(l.others(voters), func(m cluster.InitialMember) (v etcdclient.Versions, err error) {
-		err = anyURL(m.PeerURLs, func(u string) error {
-			v, err = p.Versions(ctx, u)
-			return err
-		})
-		return v, err
-	}) {
-		if v.Cluster.Compare(seen) > 0 {
-			seen = v.Cluster
-		}
-		if !v.Server.IsZero() && (lowest.IsZero() || v.Server.Compare(lowest) < 0) {
-			lowest = v.Server
-		}
-	}
-	return seen, lowest
 }
 
 // hangUp is for how long an order is waited for after its sender has hung up, as

@@ -3,19 +3,17 @@ package apply
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
-	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
 )
 
 // mayChangeVersion makes sure, each time that a node is ordered to change its member's
 // version, that every other voter serves, each by itself, and that the member does
 // not lead them: the cluster may have changed since it was observed, or since the
-// node was ordered to for the first time. The node looks once more, see [Local.othersServe]:
+// node was ordered to for the first time. The node looks once more, see [nodeobserve.Observer.OthersServe]:
 // the order may come to it late.
 func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	change, ok := op.(*plan.MemberChangeVersion)
@@ -65,48 +63,4 @@ func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observat
 		}
 	}
 	return nil
-}
-
-// othersServe counts the other voters that the report of the node's own member lists,
-// and those of them that serve now. Who does not answer for itself where it has reported
-// that it serves clients, as where that is the address of a load balancer, is asked
-// where its peers reach it.
-func (l *Local) othersServe(ctx context.Context, own cluster.Report) (others, serving int) {
-	ctx, cancel := context.WithTimeout(ctx, servesTimeout)
-	defer cancel()
-	voters := slices.DeleteFunc(slices.Clone(own.Members), func(m cluster.Member) bool {
-		return m.Learner || m.ID == own.ID
-	})
-	peer, err := l.peer()
-	if err == nil {
-		defer peer.Close()
-	}
-	serve := ask(voters, func(m cluster.Member) (cluster.MemberID, error) {
-		r, asked := l.reportOf(ctx, m.ID, cluster.OwnURLs(m, own.Members))
-		switch {
-		case asked == nil && r.Leader != 0 && r.Leader != own.ID && r.Read == cluster.ReadServed:
-			return m.ID, nil
-		case asked == nil:
-			return m.ID, refuse("%s does not serve", m.Name)
-		case err != nil:
-			return m.ID, err
-		}
-		return m.ID, anyURL(m.PeerURLs, func(u string) error {
-			_, err := peer.Versions(ctx, u)
-			return err
-		})
-	})
-	return len(voters), len(serve)
-}
-
-// reportOf asks another member about itself, at the first of its URLs.
-func (l *Local) reportOf(ctx context.Context, id cluster.MemberID, urls []string) (cluster.Report, error) {
-	if len(urls) == 0 {
-		return cluster.Report{}, refuse("member %s has no client URL", id)
-	}
-	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
-	defer cancel()
-	return reportOf(ctx, func(urls []string) (Etcd, error) {
-		return etcdclient.Open(etcdclient.Options{Endpoints: urls, TLS: l.clientTLS()})
-	}, urls[:1], id)
 }

@@ -121,7 +121,7 @@ func TestOthersWithTheURLOfAllAreAskedThemselves(t *testing.T) {
 			own.Members[i].ClientURLs = []string{"http://all.invalid:" + u.Port()}
 		}
 		testwait.Until(t, "it counts as one that serves", func() bool {
-			others, serving := hosts["a"].othersServe(t.Context(), own)
+			others, serving := hosts["a"].observer.OthersServe(t.Context(), own)
 			return others == 1 && serving == 1
 		})
 		// One that is led by the member that asks does not count, though its peers reach it.
@@ -129,7 +129,7 @@ func TestOthersWithTheURLOfAllAreAskedThemselves(t *testing.T) {
 			continue
 		}
 		own.Members[1].ID = own.ID
-		if others, serving := hosts["a"].othersServe(t.Context(), own); others != 1 || serving != 0 {
+		if others, serving := hosts["a"].observer.OthersServe(t.Context(), own); others != 1 || serving != 0 {
 			t.Errorf("of %d others %d serve without their leader, want none of one", others, serving)
 		}
 	}

@@ -2,10 +2,14 @@ package apply
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,7 +86,7 @@ func TestAVersionThatDiesIsTakenBack(t *testing.T) {
 func TestAChangeOfVersionDoesNotWaitForOthers(t *testing.T) {
 	t.Parallel()
 	h := known(t)
-	hears := peerOf{at: h.o.URLs.Peer[0], grows: 1 << 30}.serve(t, 2)
+	hears := hearsFrom7(t, h.o.URLs.Peer[0])
 	if err := h.state.Update(func(s *nodestate.State) error {
 		s.MemberID = 7
 		s.Voters = []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}, hears}
@@ -106,6 +110,22 @@ func TestAChangeOfVersionDoesNotWaitForOthers(t *testing.T) {
 	})
 	end()
 	<-done
+}
+
+// hearsFrom7 is a member, m2, that has had more from member 7, whose peer URL is at, each time that
+// it is asked.
+func hearsFrom7(t *testing.T, at string) cluster.InitialMember {
+	t.Helper()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/metrics" {
+			fmt.Fprintf(w, "etcd_network_peer_received_bytes_total{From=\"7\"} %d\n", asked.Add(1))
+			return
+		}
+		fmt.Fprintf(w, `[{"id":7,"name":"b","peerURLs":[%q]},{"id":2,"name":"m2","clientURLs":["http://%s"]}]`, at, r.Host)
+	}))
+	t.Cleanup(s.Close)
+	return cluster.InitialMember{Name: "m2", PeerURLs: []string{s.URL}}
 }
 
 // A version that never serves is taken back when its time is over.
@@ -364,11 +384,11 @@ func TestAVersionThatLacksItsPeersIsGivenTime(t *testing.T) {
 	f.found()
 	s := f.disk()
 	s.Voters = []cluster.InitialMember{{Name: "a", PeerURLs: []string{f.peers["a"].url}}}
-	if f.lacksMajority(t.Context(), s) {
+	if f.observer.LacksMajority(t.Context(), s) {
 		t.Error("one that is alone is excused")
 	}
 	s.Voters = append(s.Voters, cluster.InitialMember{Name: "b", PeerURLs: []string{"http://127.0.0.1:1"}})
-	if !f.lacksMajority(t.Context(), s) {
+	if !f.observer.LacksMajority(t.Context(), s) {
 		t.Error("one whose only peer is down is not excused")
 	}
 }

@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"context"
@@ -89,30 +89,6 @@ func (w *binaryWatch) ask(ctx context.Context, list map[binaryID]string, now tim
 	w.busy = false
 }
 
-// program returns what runs a member of version v. A machine may come with its disk and
-// with one patch only, not with that by which the member was started last: kops mounts one
-// image, and the spec has changed before. Then the next later patch of the minor version
-// runs, as it does where its directory has the names of the earlier ones; an earlier one
-// only if there is none later, and the operator has asked for just that. A change to a version that has no binaries
-// (any more) is no reason for another one: the member goes back.
-func (l *Local) program(v etcdversion.Version, s nodestate.State) (etcdbin.Binaries, error) {
-	bin, err := l.o.Bin.Find(v)
-	if err == nil || s.Change.Pending() {
-		return bin, err
-	}
-	all := l.o.Bin.Versions()
-	for _, has := range all {
-		if has.Major == v.Major && has.Minor == v.Minor && has.Pre == "" && has.Compare(v) > 0 {
-			return l.o.Bin.Find(has)
-		}
-	}
-	if s.Spec != nil && slices.Contains(all, s.Spec.EtcdVersion) && s.Spec.EtcdVersion.Major == v.Major &&
-		s.Spec.EtcdVersion.Minor == v.Minor {
-		return l.o.Bin.Find(s.Spec.EtcdVersion)
-	}
-	return bin, err
-}
-
 // wrong says why a binary is not one of v, empty where it is, or has not said. Another
 // patch is right: kops mounts later ones so.
 func (p probed) wrong(v etcdversion.Version) string {
@@ -139,8 +115,8 @@ func identify(path string) (id binaryID, ok bool) {
 
 // lostSettings returns which of the operator's ETCD_* variables the member would lose with
 // each other minor version that the node has.
-func (l *Local) lostSettings(s nodestate.State, has []etcdversion.Version) (list []cluster.LostSettings) {
-	if s.Assigned == nil || len(l.o.UserEnv) == 0 {
+func (o *Observer) lostSettings(s nodestate.State, has []etcdversion.Version) (list []cluster.LostSettings) {
+	if s.Assigned == nil || len(o.opts.UserEnv) == 0 {
 		return nil
 	}
 	runs := s.Assigned.Version
@@ -150,7 +126,7 @@ func (l *Local) lostSettings(s nodestate.State, has []etcdversion.Version) (list
 		if v.Minor == runs.Minor || known {
 			continue
 		}
-		if lost := etcdconf.Lost(l.o.UserEnv, runs, minor); len(lost) > 0 {
+		if lost := etcdconf.Lost(o.opts.UserEnv, runs, minor); len(lost) > 0 {
 			list = append(list, cluster.LostSettings{Version: minor, What: lost})
 		}
 	}

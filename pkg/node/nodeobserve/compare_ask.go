@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"cmp"
@@ -17,73 +17,89 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// A comparison is what was found.
-type comparison struct {
-	own       cluster.MemberDigest
-	voters    int
-	agreement cluster.Agreement
-	unlike    []cluster.NodeName
-	// compacted is the last compaction of the member before its digest was made.
-	compacted cluster.Revision
-	// remade says that members made digests of a compaction again.
-	remade bool
-	// took is how long members have read their databases.
-	took time.Duration
+const (
+	// servesTimeout bounds the question whether peers serve, which a start waits
+	// for.
+	servesTimeout = 300 * time.Millisecond
+	// membersTimeout bounds the questions who the members are, and who of them serves.
+	membersTimeout = 2500 * time.Millisecond
+	// digestTimeout bounds one digest. etcd reads about 0.7 GB in a second.
+	digestTimeout = time.Minute
+)
+
+// A Comparison is what was found of the member's data and that of the others.
+type Comparison struct {
+	Own       cluster.MemberDigest
+	Voters    int
+	Agreement cluster.Agreement
+	Unlike    []cluster.NodeName
+	// Compacted is the last compaction of the member before its digest was made.
+	Compacted cluster.Revision
+	// Remade says that members made digests of a compaction again.
+	Remade bool
+	// Took is how long members have read their databases.
+	Took time.Duration
 }
 
-// collect asks the node's own member who the voters are, and then one after the
+// UnlikeText names the members whose data differs.
+func (c Comparison) UnlikeText() string { return list(c.Unlike) }
+
+// Compare compares the member's data with that of the others at a revision, zero for its own
+// present one. It asks the node's own member who the voters are, and then one after the
 // other for their digests, until a majority is found: a member that makes one
 // commits nothing meanwhile. The leader comes last. Nobody is made to read its
 // database before so many answer that a majority may be found.
-func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revision) (c comparison, err error) {
-	p, err := l.peer()
+func (o *Observer) Compare(ctx context.Context, s nodestate.State, at cluster.Revision) (c Comparison, err error) {
+	p, err := o.peer()
 	if err != nil {
 		return c, err
 	}
 	defer p.Close()
-	quick, cancel := context.WithTimeout(ctx, lastCompare/2)
+	quick, cancel := context.WithTimeout(ctx, membersTimeout)
 	defer cancel()
-	self := cluster.InitialMember{Name: l.o.Name, PeerURLs: []string{localURL(l.served(s).Peer[0], l.o.ListenAddress)}}
-	members, err := p.Members(quick, self.PeerURLs[0])
+	url := localURL(o.Served(s).Peer[0], o.opts.ListenAddress)
+	self := cluster.InitialMember{Name: o.opts.Name, PeerURLs: []string{url}}
+	members, err := p.Members(quick, url)
 	if err != nil {
 		return c, err
 	}
-	voters, counts, err := l.voters(s, members)
+	voters, counts, err := o.voters(s, members)
 	if err != nil {
 		return c, err
 	}
-	if c.voters = len(voters); c.voters == 1 && counts {
-		c.agreement = cluster.Agrees // with nobody else
+	if c.Voters = len(voters); c.Voters == 1 && counts {
+		c.Agreement = cluster.Agrees // with nobody else
 		return c, nil
 	}
 	own := reachable(quick, p, []cluster.InitialMember{self})
-	others := reachable(quick, p, l.others(voters))
-	if len(own) == 0 || len(others)+1 < cluster.Quorum(c.voters) {
-		return c, refuse("%d of %d voters serve their peers", len(others)+len(own), c.voters)
+	others := reachable(quick, p, o.others(voters))
+	if len(own) == 0 || len(others)+1 < cluster.Quorum(c.Voters) {
+		return c, Refuse("%d of %d voters serve their peers", len(others)+len(own), c.Voters)
 	}
 	began := time.Now()
-	defer func() { c.took = time.Since(began) }()
-	leader := l.leader(ctx, s, members)
+	defer func() { c.Took = time.Since(began) }()
+	leader := o.leader(ctx, s, members)
 	err = own[0].digest(ctx, p, at)
-	others = askOrder(others, l.o.Name, leader())
+	others = askOrder(others, o.opts.Name, leader())
 	if err != nil {
 		return c, err
 	}
-	c.own, c.compacted, c.remade = own[0].MemberDigest, own[0].compacted, own[0].remade(at)
-	if c.remade {
+	c.Own, c.Compacted, c.Remade = own[0].MemberDigest, own[0].compacted, own[0].remade(at)
+	if c.Remade {
 		return c, nil
 	}
 	var digests []cluster.MemberDigest
-	for _, o := range others {
+	for i := range others {
+		other := &others[i]
 		// Those that do not have this revision yet do not count, nor do those that
 		// have compacted it: both are asked again.
-		if o.digest(ctx, p, c.own.Revision) != nil {
+		if other.digest(ctx, p, c.Own.Revision) != nil {
 			continue
 		}
-		c.remade = c.remade || o.remade(at)
-		digests = append(digests, o.MemberDigest)
-		c.agreement, c.unlike = cluster.Compare(c.voters, c.own, counts, digests)
-		if c.agreement == cluster.Agrees || c.agreement == cluster.Differs {
+		c.Remade = c.Remade || other.remade(at)
+		digests = append(digests, other.MemberDigest)
+		c.Agreement, c.Unlike = cluster.Compare(c.Voters, c.Own, counts, digests)
+		if c.Agreement == cluster.Agrees || c.Agreement == cluster.Differs {
 			break
 		}
 	}
@@ -91,18 +107,18 @@ func (l *Local) collect(ctx context.Context, s nodestate.State, at cluster.Revis
 }
 
 // others returns the voters on other nodes.
-func (l *Local) others(voters []cluster.InitialMember) []cluster.InitialMember {
-	return slices.DeleteFunc(slices.Clone(voters), func(v cluster.InitialMember) bool { return v.Name == l.o.Name })
+func (o *Observer) others(voters []cluster.InitialMember) []cluster.InitialMember {
+	return slices.DeleteFunc(slices.Clone(voters), func(v cluster.InitialMember) bool { return v.Name == o.opts.Name })
 }
 
 // leader asks the node's own member whom it follows, and returns a function that
 // breaks that off and returns what is known, "" for nothing.
-func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster.Member) func() cluster.NodeName {
+func (o *Observer) leader(ctx context.Context, s nodestate.State, members []cluster.Member) func() cluster.NodeName {
 	ctx, cancel := context.WithCancel(ctx)
 	answer := make(chan cluster.NodeName, 1)
 	go func() {
 		var name cluster.NodeName
-		if c, err := l.etcd(s); err == nil {
+		if c, err := o.Etcd(s); err == nil {
 			id, err := c.Leader(ctx)
 			i := slices.IndexFunc(members, func(m cluster.Member) bool { return m.ID == id })
 			if err == nil && i >= 0 {
@@ -122,13 +138,13 @@ func (l *Local) leader(ctx context.Context, s nodestate.State, members []cluster
 // before. Until it has read its log to the end, etcd 3.5 knows some only, and a
 // minority may be a majority of few. One that has left is in the way until the
 // node has checked its member again.
-func (l *Local) voters(s nodestate.State, reported []cluster.Member) (
+func (o *Observer) voters(s nodestate.State, reported []cluster.Member) (
 	voters []cluster.InitialMember, counts bool, err error) {
 	voters, known := slices.Clone(s.Voters), false
 	for _, m := range reported {
-		own := m.Name == l.o.Name || m.ID == s.MemberID
-		if own && m.Name != l.o.Name {
-			m.Name = l.o.Name
+		own := m.Name == o.opts.Name || m.ID == s.MemberID
+		if own && m.Name != o.opts.Name {
+			m.Name = o.opts.Name
 		}
 		known = known || own
 		if !m.Learner && !slices.ContainsFunc(voters, func(v cluster.InitialMember) bool { return v.Name == m.Name }) {
@@ -136,10 +152,10 @@ func (l *Local) voters(s nodestate.State, reported []cluster.Member) (
 		}
 	}
 	if !known {
-		return nil, false, refuse("the member is not in its own member list yet")
+		return nil, false, Refuse("the member is not in its own member list yet")
 	}
 	slices.SortFunc(voters, func(a, b cluster.InitialMember) int { return cmp.Compare(a.Name, b.Name) })
-	return voters, slices.ContainsFunc(voters, func(v cluster.InitialMember) bool { return v.Name == l.o.Name }), nil
+	return voters, slices.ContainsFunc(voters, func(v cluster.InitialMember) bool { return v.Name == o.opts.Name }), nil
 }
 
 // An asked member serves its peers, and is asked for its digest.
@@ -203,13 +219,13 @@ func (a *asked) remade(at cluster.Revision) bool { return at != 0 && a.CompactRe
 
 // peer returns a client that shows the certificate of the node's member, which
 // its start has issued.
-func (l *Local) peer() (*etcdclient.Peer, error) {
-	if l.o.TLS == nil {
+func (o *Observer) peer() (*etcdclient.Peer, error) {
+	if o.opts.TLS == nil {
 		return etcdclient.OpenPeer(nil), nil
 	}
-	files := l.files.Load()
+	files := o.files.Load()
 	if files == nil {
-		return nil, refuse("the member has no certificate yet")
+		return nil, Refuse("the member has no certificate yet")
 	}
 	pair, err := tls.LoadX509KeyPair(files.Peer.Cert, files.Peer.Key)
 	if err != nil {
@@ -249,7 +265,7 @@ func ask[T, R any](of []T, f func(T) (R, error)) []R {
 
 // anyURL calls f for one URL after the other until it succeeds.
 func anyURL(urls []string, f func(string) error) error {
-	err := refuse("no URL is known")
+	err := Refuse("no URL is known")
 	for _, u := range urls {
 		if err = f(u); err == nil {
 			return nil
@@ -266,4 +282,44 @@ func list(names []cluster.NodeName) string {
 		words[i] = string(n)
 	}
 	return strings.Join(words, " and ")
+}
+
+// Differs returns what is known against the data of the assigned member, "" for
+// nothing.
+func Differs(s nodestate.State) string {
+	if d := s.Differs; d != nil && s.Assigned != nil && d.Token == s.Assigned.Token && d.MemberID == s.MemberID {
+		return d.Text
+	}
+	return ""
+}
+
+// OthersAgree returns what is to be said against the member where etcd has found that its data
+// is not that of some other one: if a majority of the voters serves, and all that serve agree
+// and run the same version, this member is wrong. Otherwise it returns "".
+func (o *Observer) OthersAgree(ctx context.Context, s nodestate.State) string {
+	p, err := o.peer()
+	if err != nil {
+		return ""
+	}
+	defer p.Close()
+	var digests []cluster.MemberDigest
+	at, version := cluster.Revision(0), s.Assigned.Version
+	for _, v := range askOrder(reachable(ctx, p, o.others(s.Voters)), o.opts.Name, "") {
+		if v.digest(ctx, p, at) == nil {
+			digests, at = append(digests, v.MemberDigest), v.Revision
+		}
+	}
+	other := func(v cluster.MemberDigest) bool { return v.Version != version }
+	if len(digests) == 0 || slices.ContainsFunc(digests, other) {
+		return ""
+	}
+	agreement, unlike := cluster.Compare(len(s.Voters), digests[0], true, digests[1:])
+	if agreement != cluster.Agrees || len(unlike) > 0 {
+		return ""
+	}
+	var names []cluster.NodeName
+	for _, v := range digests {
+		names = append(names, v.Name)
+	}
+	return fmt.Sprintf("etcd found that its data differs from its peers', and %s agree at revision %d", list(names), at)
 }

@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"context"
@@ -12,20 +12,21 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// defaultDiskTimeout is how long an answer waits for the node's disks. A reading takes
+// DefaultDiskTimeout is how long an answer waits for the node's disks. A reading takes
 // a millisecond; on a machine that is busy, some hundred.
-const defaultDiskTimeout = 500 * time.Millisecond
+const DefaultDiskTimeout = 500 * time.Millisecond
 
 // hungRead is the time after which a reading that does not end says that the
 // disk hangs. Writes are watched more closely, see [hostfs.DiskWatch].
 const hungRead = 10 * time.Second
 
-// facts are what a node has on its disks.
-type facts struct {
-	node  cluster.Node
-	state nodestate.State
-	// begun says that the member of a node that bootstraps has committed something.
-	begun bool
+// Facts are what a node has on its disks, and what was seen beside that.
+type Facts struct {
+	Node cluster.Node
+	// State is what the node remembers, empty where that was never read.
+	State nodestate.State
+	// Begun says that the member of a node that bootstraps has committed something.
+	Begun bool
 	// at is when the reading began: what was changed later may be missing.
 	at time.Time
 }
@@ -37,7 +38,7 @@ type diskReader struct {
 	timeout time.Duration
 
 	mu   sync.Mutex
-	last facts
+	last Facts
 	// known says that there is a last one.
 	known bool
 	// present is the reading under way, nil for none; next the one that those who
@@ -49,14 +50,14 @@ type diskReader struct {
 type reading struct {
 	begun time.Time
 	done  chan struct{}
-	facts facts
+	facts Facts
 }
 
 // read returns the facts of a reading that began after the call, or, where that
 // takes longer than the reader's timeout, the last ones and for how long the present
 // reading has been under way.
-func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() facts) (
-	f facts, known bool, pending time.Duration) {
+func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() Facts) (
+	f Facts, known bool, pending time.Duration) {
 	r.mu.Lock()
 	mine := r.next
 	switch {
@@ -86,7 +87,7 @@ func (r *diskReader) read(ctx context.Context, now func() time.Time, do func() f
 }
 
 // run reads for those who wait, until nobody does.
-func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
+func (r *diskReader) run(mine *reading, now func() time.Time, do func() Facts) {
 	for mine != nil {
 		mine.facts = do()
 		mine.facts.at = mine.begun
@@ -105,27 +106,27 @@ func (r *diskReader) run(mine *reading, now func() time.Time, do func() facts) {
 // disk returns what the node has on its disks. Where they hang it is what they
 // had when they were last read, and how long ago that was; the state that is reported
 // with it is empty where they never were.
-func (l *Local) disk(ctx context.Context) facts {
-	f, known, pending := l.reader.read(ctx, l.o.Now, func() facts { return l.read(context.WithoutCancel(ctx)) })
+func (o *Observer) disk(ctx context.Context) Facts {
+	f, known, pending := o.reader.read(ctx, o.opts.Now, func() Facts { return o.read(context.WithoutCancel(ctx)) })
 	if !known {
-		f.node = cluster.Node{Name: l.o.Name, URLs: l.o.URLs, Disk: cluster.Disk{
+		f.Node = cluster.Node{Name: o.opts.Name, URLs: o.opts.URLs, Disk: cluster.Disk{
 			State:   cluster.DiskUnreadable,
-			Problem: "it has not been read yet: reading takes longer than " + l.o.diskTimeout.String(),
+			Problem: "it has not been read yet: reading takes longer than " + o.opts.DiskTimeout.String(),
 		}}
 	}
 	if known && pending > 0 {
-		f.node.FactsAge = max(l.o.Now().Sub(f.at), 1)
+		f.Node.FactsAge = max(o.opts.Now().Sub(f.at), 1)
 	}
 	if pending >= hungRead {
-		f.node.Storage = cluster.Storage{State: cluster.StorageHung, Path: l.o.DataDir, Pending: pending}
+		f.Node.Storage = cluster.Storage{State: cluster.StorageHung, Path: o.opts.DataDir, Pending: pending}
 	}
 	return f
 }
 
 // storage returns what the watch of writes says, or, where only reading hangs,
 // that.
-func (l *Local) storage(reading cluster.Storage) cluster.Storage {
-	s := l.watch.Storage()
+func (o *Observer) storage(reading cluster.Storage) cluster.Storage {
+	s := o.watch.Storage()
 	if !s.Bad() && reading.Bad() {
 		return reading
 	}
@@ -133,19 +134,19 @@ func (l *Local) storage(reading cluster.Storage) cluster.Storage {
 }
 
 // Storage reports how the member's disk takes writes. It takes no time.
-func (l *Local) Storage() cluster.Storage { return l.watch.Storage() }
+func (o *Observer) Storage() cluster.Storage { return o.watch.Storage() }
 
 // logDir returns a directory on the file system of the member's log: the log's
 // own where that is another disk than the data directory's.
-func (l *Local) logDir() string {
-	s := l.o.State.State()
+func (o *Observer) logDir() string {
+	s := o.opts.State()
 	if s.Assigned == nil {
-		return l.o.DataDir
+		return o.opts.DataDir
 	}
-	wal := datadir.At(nodestate.DataDir(l.o.DataDir, s.Assigned.Token)).Log()
+	wal := datadir.At(nodestate.DataDir(o.opts.DataDir, s.Assigned.Token)).Log()
 	var root, log unix.Stat_t
-	if unix.Stat(wal, &log) != nil || unix.Stat(l.o.DataDir, &root) != nil || log.Dev == root.Dev {
-		return l.o.DataDir
+	if unix.Stat(wal, &log) != nil || unix.Stat(o.opts.DataDir, &root) != nil || log.Dev == root.Dev {
+		return o.opts.DataDir
 	}
 	return wal
 }

@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"context"
@@ -10,22 +10,22 @@ import (
 )
 
 // reported is what a reader says of readings that are numbered.
-func reported(r *diskReader, do func() facts) (cluster.Revision, bool, time.Duration) {
+func reported(r *diskReader, do func() Facts) (cluster.Revision, bool, time.Duration) {
 	f, known, pending := r.read(context.Background(), time.Now, do)
-	return f.node.Revision, known, pending
+	return f.Node.Revision, known, pending
 }
 
 func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := diskReader{timeout: defaultDiskTimeout}
+		r := diskReader{timeout: DefaultDiskTimeout}
 		n := cluster.Revision(0)
 		hang := make(chan struct{}) // a disk that hangs, closed when it goes on
 		close(hang)
-		do := func() facts {
+		do := func() Facts {
 			n++
 			mine := n
 			<-hang
-			return facts{node: cluster.Node{Revision: mine}}
+			return Facts{Node: cluster.Node{Revision: mine}}
 		}
 		if got, known, pending := reported(&r, do); got != 1 || !known || pending != 0 {
 			t.Errorf("the first reading is %d (%t, %s)", got, known, pending)
@@ -34,8 +34,8 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 		for i := range 3 {
 			began := time.Now()
 			got, known, pending := reported(&r, do)
-			if took := time.Since(began); got != 1 || !known || took != defaultDiskTimeout ||
-				pending != time.Duration(i+1)*defaultDiskTimeout {
+			if took := time.Since(began); got != 1 || !known || took != DefaultDiskTimeout ||
+				pending != time.Duration(i+1)*DefaultDiskTimeout {
 				t.Errorf("while the disk hangs it reports %d (%t), pending for %s, after %s", got, known, pending, took)
 			}
 		}
@@ -49,10 +49,10 @@ func TestAReadingThatHangsIsNotWaitedFor(t *testing.T) {
 
 func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := diskReader{timeout: defaultDiskTimeout}
+		r := diskReader{timeout: DefaultDiskTimeout}
 		changed, begun := false, make(chan struct{}, 1)
-		do := func() facts {
-			f := facts{node: cluster.Node{Revision: map[bool]cluster.Revision{true: 2, false: 1}[changed]}}
+		do := func() Facts {
+			f := Facts{Node: cluster.Node{Revision: map[bool]cluster.Revision{true: 2, false: 1}[changed]}}
 			select {
 			case begun <- struct{}{}:
 			default:
@@ -71,13 +71,13 @@ func TestAReadingIsNeverOlderThanTheQuestion(t *testing.T) {
 
 func TestOldFactsSayHowOldTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLocal(LocalOptions{Name: "a", DataDir: "/data", Now: time.Now})
-		l.reader.read(t.Context(), time.Now, func() facts { return facts{} })
+		o := New(Options{Name: "a", DataDir: "/data", Now: time.Now})
+		o.reader.read(t.Context(), time.Now, func() Facts { return Facts{} })
 		time.Sleep(3 * time.Second)
 		hang := make(chan struct{})
-		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
+		go o.reader.read(t.Context(), time.Now, func() Facts { <-hang; return Facts{} })
 		synctest.Wait()
-		if n := l.disk(t.Context()).node; n.FactsAge != 3*time.Second+defaultDiskTimeout {
+		if n := o.disk(t.Context()).Node; n.FactsAge != 3*time.Second+DefaultDiskTimeout {
 			t.Errorf("they are %s old", n.FactsAge)
 		}
 		close(hang)
@@ -86,13 +86,13 @@ func TestOldFactsSayHowOldTheyAre(t *testing.T) {
 
 func TestADiskThatNeverAnsweredIsNotTakenForAnEmptyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLocal(LocalOptions{Name: "a", DataDir: "/data", Now: time.Now})
+		o := New(Options{Name: "a", DataDir: "/data", Now: time.Now})
 		hang := make(chan struct{})
-		go l.reader.read(t.Context(), time.Now, func() facts { <-hang; return facts{} })
+		go o.reader.read(t.Context(), time.Now, func() Facts { <-hang; return Facts{} })
 		time.Sleep(hungRead)
-		f := l.disk(t.Context())
-		n, s := f.node, f.state
-		if n.Disk.State != cluster.DiskUnreadable || s.Assigned != nil || l.storage(n.Storage).State != cluster.StorageHung {
+		f := o.disk(t.Context())
+		n, s := f.Node, f.State
+		if n.Disk.State != cluster.DiskUnreadable || s.Assigned != nil || o.storage(n.Storage).State != cluster.StorageHung {
 			t.Errorf("it is reported as %+v, %+v", n.Disk, n.Storage)
 		}
 		close(hang)

@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
@@ -25,8 +24,6 @@ const (
 	// that of a member that has just been bootstrapped is not complete yet.
 	unreadGrace = 10 * time.Second
 	retryPeriod = time.Second
-	// fresh is how long a check counts right before a change.
-	fresh = 10 * time.Second
 )
 
 // A dataWatch checks the member's data for what the next minor version does not
@@ -48,7 +45,7 @@ type dataWatch struct {
 // of returns what is known of the node's data, and has examine check it if there is
 // something new.
 func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now time.Time,
-	examine examiner,
+	examine Examiner,
 ) []cluster.Hazard {
 	if s.Assigned == nil || disk.State != cluster.DiskData || disk.Token != s.Assigned.Token {
 		return nil
@@ -71,7 +68,7 @@ func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now tim
 	return l.found
 }
 
-func (l *dataWatch) check(whose, data, files string, examine examiner) {
+func (l *dataWatch) check(whose, data, files string, examine Examiner) {
 	found := examine(datadir.At(data))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,94 +155,6 @@ func pending() []cluster.Hazard {
 	return list
 }
 
-// An examiner is [hazards.Examine], where no test has another one.
-type examiner func(datadir.Dir) []cluster.Hazard
-
-// A lastCheck is the check of the data right before a change.
-type lastCheck struct {
-	mu   sync.Mutex
-	last *dataCheck
-}
-
-// A dataCheck is one of the data for a change. What it has found, and when it ended, is
-// there once done is closed.
-type dataCheck struct {
-	line  string // of the order
-	done  chan struct{}
-	found []cluster.Hazard
-	ended time.Time
-}
-
-// of returns what a check of a moment ago has found, or one that it begins. Who does
-// not wait to its end finds it under way the next time.
-func (l *lastCheck) of(ctx context.Context, op *plan.MemberChangeVersion, data string, examine examiner) (
-	[]cluster.Hazard, error,
-) {
-	k := l.begin(plan.Line(op), data, examine)
-	select {
-	case <-k.done:
-		return k.found, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("check the member's data: %w", context.Cause(ctx))
-	}
-}
-
-func (l *lastCheck) begin(line, data string, examine examiner) *dataCheck {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last != nil && l.last.line == line && !l.last.old() {
-		return l.last
-	}
-	k := &dataCheck{line: line, done: make(chan struct{})}
-	l.last = k
-	go func() {
-		defer close(k.done)
-		k.found = examine(datadir.At(data))
-		k.ended = time.Now()
-	}()
-	return k
-}
-
-// forget has the next one check again.
-func (l *lastCheck) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = nil
-}
-
-func (k *dataCheck) old() bool {
-	select {
-	case <-k.done:
-		return time.Since(k.ended) > fresh
-	default:
-		return false
-	}
-}
-
-// checkFirst checks the data before an order for a later minor version takes the
-// semaphore: that takes as long as the log takes to be read, and by then the order may not
-// count any more, or another voter may be down. Who gave it hangs up meanwhile, and
-// gives it again.
-func (l *Local) checkFirst(ctx context.Context, op *plan.MemberChangeVersion) error {
-	if op.Node != l.o.Name || op.To.Minor <= op.ExpectVersion.Minor || len(cluster.HazardsBefore(op.To)) == 0 {
-		return nil
-	}
-	_, err := l.lastCheck.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
-	return err
-}
-
-// checkHazards holds a change to what is in the data now: see [cluster.Barred].
-func (l *Local) checkHazards(ctx context.Context, from etcdversion.Version, op *plan.MemberChangeVersion) error {
-	found, err := l.lastCheck.of(ctx, op, nodestate.DataDir(l.o.DataDir, op.ExpectToken), l.o.examine)
-	if err != nil {
-		return err
-	}
-	held := cluster.Barred(found, from, op.To, op.AcceptHazards)
-	if len(held) == 0 {
-		return nil
-	}
-	l.hazards.forget()
-	l.logs.forget()
-	l.lastCheck.forget()
-	return refuse("etcd %s cannot follow %s on this data: %s; %s", op.To, from, held[0], held[0].Fix(op.To))
-}
+// An Examiner checks a member's data for what a later version does not stand, as
+// [hazards.Examine] does.
+type Examiner func(datadir.Dir) []cluster.Hazard

@@ -1,17 +1,12 @@
-package apply
+package nodeobserve
 
 import (
-	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/hazards"
@@ -20,7 +15,7 @@ import (
 )
 
 // A node reports what is in the data of its real member, having checked it once for each
-// set of files; and right before a change it checks again, whatever it has reported.
+// set of files.
 func TestHazardsOfARealMember(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -50,31 +45,6 @@ func TestHazardsOfARealMember(t *testing.T) {
 	s.Assigned.Token = "t2"
 	if got := l.of(dir, s, disk, now, hazards.Examine); got != nil {
 		t.Errorf("of the data of another incarnation it reports %v", got)
-	}
-	m.Kill()
-	local := &Local{o: LocalOptions{DataDir: dir, examine: hazards.Examine}}
-	stands := func(from etcdversion.Version, op *plan.MemberChangeVersion) error {
-		local.lastCheck.forget()
-		return local.checkHazards(t.Context(), from, op)
-	}
-	op := &plan.MemberChangeVersion{ExpectToken: "t1", To: to}
-	if err := stands(from, op); err != nil {
-		t.Errorf("clean data: %v", err)
-	}
-	zombie(t, m.DataDir)
-	wantError(t, stands(from, op), "members present")
-	wantError(t, stands(etcdversion.Must("3.5.35"), op), "members present")
-	op.AcceptRisk, op.AcceptHazards = "tried", []cluster.HazardKind{cluster.HazardV2Content}
-	wantError(t, stands(from, op), "members present") // more than was accepted
-	op.AcceptHazards = append(op.AcceptHazards, cluster.HazardMembers)
-	if err := stands(from, op); err != nil {
-		t.Errorf("what was accepted: %v", err)
-	}
-	op.AcceptRisk, op.AcceptHazards = "", nil
-	op.ExpectToken = "t3"
-	wantError(t, stands(from, op), "unknown")
-	if err := stands(etcdversion.Must("3.5.35"), op); err != nil {
-		t.Errorf("a patch that is new enough: %v", err)
 	}
 }
 
@@ -159,19 +129,5 @@ func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 	disk.MemberID = 2 // it has joined again
 	if h := after(0); h.State != cluster.HazardPending {
 		t.Errorf("data of another member is %s", h)
-	}
-}
-
-func zombie(t *testing.T, data string) {
-	t.Helper()
-	db, err := bbolt.Open(filepath.Join(data, "member", "snap", "db"), 0o600, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("members")).Put([]byte("dead"), []byte(`{"peerURLs":["http://127.0.0.1:1"]}`))
-	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"cmp"
@@ -122,8 +122,8 @@ func (w *linkWatch) round(ctx context.Context, due []*link, now time.Time,
 var errNotTried = errors.New("the peer port was not tried")
 
 // tryPeer asks a member at its peer port for its version, over a connection of its own.
-func (l *Local) tryPeer(ctx context.Context, urls []string) error {
-	p, err := l.peer()
+func (o *Observer) tryPeer(ctx context.Context, urls []string) error {
+	p, err := o.peer()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotTried, err)
 	}

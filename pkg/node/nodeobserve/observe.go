@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,36 +23,29 @@ import (
 // does not make the whole node seem unreachable. A process that has just started
 // does not answer before it has found its peers; it is not waited for.
 const (
-	reportTimeout   = time.Second
+	// ReportTimeout is for one that has run for a while.
+	ReportTimeout   = time.Second
 	startingTimeout = 100 * time.Millisecond
 	starting        = 5 * time.Second
 )
 
-// Observe returns what the node knows about itself, and then writes down what it
-// has learned by that. report is nil where no etcd answers. It takes no lock that an
-// operation holds: a long backup does not keep anyone from observing. Nor does a disk
-// that hangs: then it reports what was last read of it, with how the disk does now.
-func (l *Local) Observe(ctx context.Context) (cluster.Node, *cluster.Report) {
-	f, r := l.observe(ctx)
-	return l.learn(ctx, f, r), r
-}
-
-// observe observes the node, and changes nothing.
-func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
-	f := l.disk(ctx)
-	n, s := &f.node, f.state
-	n.Storage = l.storage(n.Storage)
-	n.Differs = cmp.Or(differs(s), l.comparer.disputes())
-	status := l.o.Proc.Status()
-	n.Comparing = status.State == cluster.ProcessRunning && l.comparer.compares(status.PID)
+// Observe returns what is seen of the node, and changes nothing. The report is nil where no
+// etcd answers. It takes no lock that an operation holds: a long backup does not keep anyone
+// from observing. Nor does a disk that hangs: then it reports what was last read of it, with
+// how the disk does now.
+func (o *Observer) Observe(ctx context.Context) (Facts, *cluster.Report) {
+	f := o.disk(ctx)
+	n, s := &f.Node, f.State
+	n.Storage = o.storage(n.Storage)
+	n.Differs = cmp.Or(Differs(s), o.opts.Progress.Disputes())
+	status := o.opts.Status()
+	n.Comparing = status.State == cluster.ProcessRunning && o.opts.Progress.Compares(status.PID)
 	n.Process = cluster.Process{
 		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 	}
 	if s.Assigned != nil && status.State != cluster.ProcessStopped {
-		if urls := l.serving.Load(); urls != nil {
-			n.Serving = *urls
-		}
-		n.PeerKeys = l.files.Load() != nil
+		n.Serving = o.Serving()
+		n.PeerKeys = o.files.Load() != nil
 		n.Process.Version = s.Assigned.Version
 	}
 	if status.State == cluster.ProcessCrashing {
@@ -60,57 +54,56 @@ func (l *Local) observe(ctx context.Context) (facts, *cluster.Report) {
 	if s.Assigned == nil || status.State != cluster.ProcessRunning {
 		return f, nil
 	}
-	young := l.o.Now().Sub(status.Since) < starting
-	asking, cancel := context.WithTimeout(ctx, l.timeout(ctx, young))
+	young := o.opts.Now().Sub(status.Since) < starting
+	asking, cancel := context.WithTimeout(ctx, o.timeout(ctx, young))
 	defer cancel()
-	r, err := l.report(asking, s, n)
+	r, err := o.report(asking, s, n)
 	if err != nil && (!young || etcdclient.Denied(err)) { // a denial is no matter of time
-		n.Process.NoReport = l.noReport(ctx, s, err)
+		n.Process.NoReport = o.noReport(ctx, s, err)
 	}
 	if err == nil && r.Denied != "" {
-		n.Process.NoReport = l.denied(s, r.Denied)
+		n.Process.NoReport = o.denied(s, r.Denied)
 	}
 	if err != nil {
 		return f, r
 	}
-	l.remember(r)
-	n.Links = l.links.of(ctx, r.ID, r.Members, l.o.Now(), l.tryPeer)
+	n.Links = o.links.of(ctx, r.ID, r.Members, o.opts.Now(), o.tryPeer)
 	if !r.Learner && r.Read == cluster.ReadServed {
-		n.Process.NoRoot = l.noRoot(ctx, s)
+		n.Process.NoRoot = o.noRoot(ctx, s)
 	}
 	return f, r
 }
 
 // read reads what the node has on its disks. It may take as long as they do.
-func (l *Local) read(ctx context.Context) facts {
-	s := l.o.State.State()
-	disk := nodestate.Disk(l.o.DataDir, s)
+func (o *Observer) read(ctx context.Context) Facts {
+	s := o.opts.State()
+	disk := nodestate.Disk(o.opts.DataDir, s)
 	n := cluster.Node{
-		Name: l.o.Name, URLs: l.o.URLs,
+		Name: o.opts.Name, URLs: o.opts.URLs,
 		Disk: disk, Prepared: s.Prepared, Assigned: s.Assigned, LeaseVoters: s.LeaseVoters,
 		Change: s.Changing(),
-		Staged: l.stager.describe(s.Staged), Revision: s.Revision,
+		Staged: o.opts.Progress.Staging(s.Staged), Revision: s.Revision,
 	}
-	n.Versions, n.Broken = l.binaries.of(ctx, l.o.Bin, l.o.Now())
-	n.Broken = append(n.Broken, l.fetches.list()...)
-	n.Lost = l.lostSettings(s, n.Versions)
-	n.NewCluster = nodestate.AsksForCluster(l.o.DataDir)
-	n.OldLog = l.oldLog(s)
+	n.Versions, n.Broken = o.binaries.of(ctx, o.opts.Bin, o.opts.Now())
+	n.Broken = append(n.Broken, o.opts.Progress.Fetches()...)
+	n.Lost = o.lostSettings(s, n.Versions)
+	n.NewCluster = nodestate.AsksForCluster(o.opts.DataDir)
+	n.OldLog = o.oldLog(s)
 	// Space and hosts are for people and for bounded upkeep: an error there is
 	// an unknown, not a failed observation.
-	if free, err := hostfs.FreeBytes(l.o.DataDir); err == nil {
+	if free, err := hostfs.FreeBytes(o.opts.DataDir); err == nil {
 		n.FreeBytes = max(free, 1) // zero is: not known
 	}
-	n.SetAside = l.sizes.fill(l.o.DataDir, l.o.Now())
-	n.Hazards = l.withProgress(l.hazards.of(l.o.DataDir, s, disk, l.o.Now(), l.o.examine))
-	begun := s.Bootstrapping() && disk.State == cluster.DiskData && l.begun(disk.Token)
-	return facts{node: n, state: s, begun: begun}
+	n.SetAside = o.sizes.fill(o.opts.DataDir, o.opts.Now())
+	n.Hazards = o.withProgress(o.hazards.of(o.opts.DataDir, s, disk, o.opts.Now(), o.opts.Examine))
+	begun := s.Bootstrapping() && disk.State == cluster.DiskData && o.begun(disk.Token)
+	return Facts{Node: n, State: s, Begun: begun}
 }
 
 // timeout is how long the node's own etcd is waited for: less than whoever
 // asks the node waits for the node.
-func (l *Local) timeout(ctx context.Context, young bool) time.Duration {
-	wait := reportTimeout
+func (o *Observer) timeout(ctx context.Context, young bool) time.Duration {
+	wait := ReportTimeout
 	if young {
 		wait = startingTimeout
 	}
@@ -122,18 +115,18 @@ func (l *Local) timeout(ctx context.Context, young bool) time.Duration {
 
 // begun says whether the member of an incarnation has committed anything. What
 // cannot be read has begun: it must not be taken for nothing.
-func (l *Local) begun(token cluster.Token) bool {
-	begun, err := nodestate.Begun(nodestate.DataDir(l.o.DataDir, token))
+func (o *Observer) begun(token cluster.Token) bool {
+	begun, err := nodestate.Begun(nodestate.DataDir(o.opts.DataDir, token))
 	return begun || err != nil
 }
 
 // report asks the node's own etcd. Without a report it says why.
-func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, error) {
-	c, err := l.etcd(s)
+func (o *Observer) report(ctx context.Context, s nodestate.State, n *cluster.Node) (*cluster.Report, error) {
+	c, err := o.Etcd(s)
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.selfReport(ctx, c, s)
+	r, err := o.selfReport(ctx, c, s)
 	if err != nil {
 		return nil, err
 	}
@@ -151,19 +144,19 @@ func (l *Local) report(ctx context.Context, s nodestate.State, n *cluster.Node) 
 // selfReport asks the node's own etcd about itself. What it does not say of the cluster version at
 // its client port it is asked for at its peer port: where etcd serves HTTP for clients at a
 // port of its own (ETCD_LISTEN_CLIENT_HTTP_URLS), the other one is for gRPC only.
-func (l *Local) selfReport(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Report, error) {
+func (o *Observer) selfReport(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Report, error) {
 	r, err := c.Report(ctx)
 	if err != nil || !r.Cluster.IsZero() {
 		return r, err
 	}
-	p, err := l.peer()
+	p, err := o.peer()
 	if err != nil {
 		return r, nil // it stays unknown
 	}
 	defer p.Close()
 	ctx, cancel := context.WithTimeout(ctx, reasonTime)
 	defer cancel()
-	_ = anyURL(l.served(s).Peer, func(u string) error { // it stays unknown
+	_ = anyURL(o.Served(s).Peer, func(u string) error { // it stays unknown
 		v, err := p.Versions(ctx, u)
 		r.Cluster = v.Cluster
 		return err
@@ -178,12 +171,12 @@ type foreignError struct{ error }
 const reasonTime = 300 * time.Millisecond
 
 // noReport says why the node's etcd gave no report.
-func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *cluster.NoReport {
+func (o *Observer) noReport(ctx context.Context, s nodestate.State, err error) *cluster.NoReport {
 	why := &cluster.NoReport{Cause: cluster.CauseForeign, Text: err.Error()}
-	config := l.ownTLS(s)
+	config := o.ownTLS(s)
 	why.User = clientName(config)
 	var foreign *foreignError
-	endpoint, urlErr := l.endpoint(s)
+	endpoint, urlErr := o.endpoint(s)
 	if !errors.As(err, &foreign) && urlErr == nil {
 		ctx, cancel := context.WithTimeout(ctx, reasonTime)
 		defer cancel()
@@ -194,27 +187,27 @@ func (l *Local) noReport(ctx context.Context, s nodestate.State, err error) *clu
 
 // denied is the report on an etcd that answers, and lets the daemon read nothing. So it
 // gives it no snapshot either, which is seen here and not by a backup that fails.
-func (l *Local) denied(s nodestate.State, text string) *cluster.NoReport {
+func (o *Observer) denied(s nodestate.State, text string) *cluster.NoReport {
 	return &cluster.NoReport{
-		Cause: cluster.CauseAuth, Text: "etcd denies access: " + text, User: clientName(l.ownTLS(s)),
+		Cause: cluster.CauseAuth, Text: "etcd denies access: " + text, User: clientName(o.ownTLS(s)),
 	}
 }
 
 // clientTLS returns how the daemon calls members that have TLS, nil where it has no keys.
-func (l *Local) clientTLS() *tls.Config {
-	if l.o.TLS == nil {
+func (o *Observer) clientTLS() *tls.Config {
+	if o.opts.TLS == nil {
 		return nil
 	}
-	return l.o.TLS.Client()
+	return o.opts.TLS.Client()
 }
 
 // ownTLS returns how the daemon calls its own etcd, nil for plain HTTP: it may have keys,
 // and etcd take it for nobody.
-func (l *Local) ownTLS(s nodestate.State) *tls.Config {
-	if endpoint, err := l.endpoint(s); err != nil || !cluster.SecureURLs([]string{endpoint}) {
+func (o *Observer) ownTLS(s nodestate.State) *tls.Config {
+	if endpoint, err := o.endpoint(s); err != nil || !cluster.SecureURLs([]string{endpoint}) {
 		return nil
 	}
-	return l.clientTLS()
+	return o.clientTLS()
 }
 
 // clientName returns the common name of the certificate that a client shows,
@@ -224,6 +217,11 @@ func clientName(c *tls.Config) string {
 		return leaf.Subject.CommonName
 	}
 	return ""
+}
+
+// Foreign says why what reports cannot be the node's own member, nil where it is.
+func (o *Observer) Foreign(s nodestate.State, r cluster.Report) error {
+	return ours(nodestate.Disk(o.opts.DataDir, s), s, r)
 }
 
 // ours reports why what answers at the member's URL cannot be the member whose
@@ -244,39 +242,62 @@ func ours(disk cluster.Disk, s nodestate.State, r cluster.Report) error {
 	return nil
 }
 
-// etcd returns the kept connection to the node's own etcd.
-func (l *Local) etcd(s nodestate.State) (*etcdclient.Client, error) {
-	endpoint, err := l.endpoint(s)
+// Etcd returns the kept connection to the node's own etcd.
+func (o *Observer) Etcd(s nodestate.State) (*etcdclient.Client, error) {
+	endpoint, err := o.endpoint(s)
 	if err != nil {
 		return nil, err
 	}
-	l.clientMu.Lock()
-	defer l.clientMu.Unlock()
-	if l.client != nil && l.clientTo == endpoint {
-		return l.client, nil
+	o.clientMu.Lock()
+	defer o.clientMu.Unlock()
+	if o.client != nil && o.clientTo == endpoint {
+		return o.client, nil
 	}
-	if l.client != nil {
-		_ = l.client.Close()
-		l.client = nil
+	if o.client != nil {
+		_ = o.client.Close()
+		o.client = nil
 	}
-	c, err := etcdclient.Open(etcdclient.Options{Endpoints: []string{endpoint}, TLS: l.ownTLS(s)})
+	c, err := etcdclient.Open(o.clientOptions(endpoint, s))
 	if err != nil {
 		return nil, err
 	}
-	l.client, l.clientTo = c, endpoint
+	o.client, o.clientTo = c, endpoint
 	return c, nil
 }
 
+// ClientOptions are those of a client of the node's own etcd.
+func (o *Observer) ClientOptions(s nodestate.State) (etcdclient.Options, error) {
+	endpoint, err := o.endpoint(s)
+	return o.clientOptions(endpoint, s), err
+}
+
+func (o *Observer) clientOptions(endpoint string, s nodestate.State) etcdclient.Options {
+	return etcdclient.Options{Endpoints: []string{endpoint}, TLS: o.ownTLS(s)}
+}
+
 // endpoint returns where the node's own etcd serves.
-func (l *Local) endpoint(s nodestate.State) (string, error) {
-	urls := l.o.URLs.Client
+func (o *Observer) endpoint(s nodestate.State) (string, error) {
+	urls := o.opts.URLs.Client
 	if s.Assigned.Quarantined {
-		urls = l.o.URLs.Quarantine
+		urls = o.opts.URLs.Quarantine
 	}
 	if len(urls) == 0 {
-		return "", refuse("the node has no client URL")
+		return "", Refuse("the node has no client URL")
 	}
-	return localURL(urls[0], l.o.ListenAddress), nil
+	return localURL(urls[0], o.opts.ListenAddress), nil
+}
+
+// Served returns the URLs that the member is started for. Its peers look for it where
+// etcd has it on record, which may be older than this node's flags: it is served
+// there until the record has followed. A node without keys cannot serve TLS.
+func (o *Observer) Served(s nodestate.State) cluster.URLs {
+	urls := o.opts.URLs
+	record := s.PeerURLs(o.opts.Name)
+	tls := slices.ContainsFunc(record, func(u string) bool { return strings.HasPrefix(u, "https:") })
+	if len(record) > 0 && (o.opts.TLS != nil || !tls) {
+		urls.Peer = record
+	}
+	return urls
 }
 
 // localURL returns the URL under which this machine reaches its own etcd: the

@@ -1,4 +1,4 @@
-package apply
+package nodeobserve
 
 import (
 	"context"
@@ -37,8 +37,8 @@ func (w *rightsWatch) due(now time.Time) bool {
 }
 
 // noRoot returns what is known of the daemon's rights, and has it asked where that is due.
-func (l *Local) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
-	w := &l.rights
+func (o *Observer) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
+	w := &o.rights
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.token != s.Assigned.Token {
@@ -49,7 +49,7 @@ func (l *Local) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
 	}
 	w.busy = true
 	go func() {
-		got, err := l.askRights(context.WithoutCancel(ctx), s)
+		got, err := o.askRights(context.WithoutCancel(ctx), s)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.busy, w.at = false, time.Now()
@@ -60,14 +60,14 @@ func (l *Local) noRoot(ctx context.Context, s nodestate.State) *cluster.NoRoot {
 	return w.got
 }
 
-func (l *Local) askRights(ctx context.Context, s nodestate.State) (*cluster.NoRoot, error) {
+func (o *Observer) askRights(ctx context.Context, s nodestate.State) (*cluster.NoRoot, error) {
 	ctx, cancel := context.WithTimeout(ctx, rightsTimeout)
 	defer cancel()
-	c, err := l.etcd(s)
+	c, err := o.Etcd(s)
 	if err != nil {
 		return nil, err
 	}
-	user := clientName(l.ownTLS(s))
+	user := clientName(o.ownTLS(s))
 	r, err := c.Rights(ctx, user)
 	if err != nil || r.Root || !r.On && !r.Ahead {
 		return nil, err

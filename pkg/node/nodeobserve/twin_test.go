@@ -1,8 +1,7 @@
-package apply
+package nodeobserve
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdproc"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
-	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // reports is an etcd that says where a member is: at its own address, if at is empty.
@@ -48,8 +45,8 @@ func TestTheMemberRunsElsewhere(t *testing.T) {
 		{"no node answers", gone.URL, []string{"http://10.0.0.2:2380"}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := &Local{o: LocalOptions{Name: "b", URLs: cluster.URLs{Peer: tc.own}}}
-			err := l.twin(t.Context(), nodestate.State{
+			o := New(Options{Name: "b", URLs: cluster.URLs{Peer: tc.own}})
+			err := o.Twin(t.Context(), nodestate.State{
 				MemberID: 7, Voters: []cluster.InitialMember{{Name: "a"}, {Name: "b", PeerURLs: []string{tc.had}}},
 			})
 			if (err != nil) != tc.want {
@@ -123,11 +120,11 @@ func TestOthersReportOfTheCopy(t *testing.T) {
 			for i, p := range tc.peers {
 				s.Voters = append(s.Voters, p.serve(t, i+1))
 			}
-			l := &Local{o: LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}}}
+			o := New(Options{Name: "b", URLs: cluster.URLs{Peer: []string{home}}})
 			if tc.running {
-				l.o.Proc = runs(t)
+				o.opts.Status = func() etcdproc.Status { return etcdproc.Status{State: cluster.ProcessRunning} }
 			}
-			err := l.twin(t.Context(), s)
+			err := o.Twin(t.Context(), s)
 			if twin := new(TwinError); (err != nil) != (tc.want != "") ||
 				err != nil && (!errors.As(err, &twin) || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("the error is %v, want %q", err, tc.want)
@@ -163,8 +160,8 @@ func TestMembersAreAskedForTheCopyThemselves(t *testing.T) {
 				})
 				s.Start()
 			}
-			l := &Local{o: LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}}}
-			err := l.twin(t.Context(), nodestate.State{MemberID: 7, Voters: []cluster.InitialMember{
+			o := New(Options{Name: "b", URLs: cluster.URLs{Peer: []string{home}}})
+			err := o.Twin(t.Context(), nodestate.State{MemberID: 7, Voters: []cluster.InitialMember{
 				{Name: "b", PeerURLs: []string{home}}, {Name: "m1", PeerURLs: []string{own.URL}},
 			}})
 			if got := fmt.Sprint(err); (err != nil) != (tc.want != "") || !strings.Contains(got, tc.want) {
@@ -194,81 +191,4 @@ func onePort(t *testing.T) (a, b *httptest.Server) {
 	}
 	t.Fatal("no port is free at two addresses")
 	return nil, nil
-}
-
-// runs returns a supervisor with a process.
-func runs(t *testing.T) *etcdproc.Supervisor {
-	t.Helper()
-	p, err := etcdproc.New(t.Context(), etcdproc.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = p.Close(context.WithoutCancel(t.Context())) })
-	c := etcdproc.Config{Path: "/bin/sleep", Args: []string{"600"}, WorkDir: t.TempDir()}
-	if err := p.Start(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// A node that was started while it saw nobody learns from etcd that its member has moved:
-// it stops its own.
-func TestAMemberThatHasMovedIsStopped(t *testing.T) {
-	there, gone := reports(7, ""), reports(7, "")
-	t.Cleanup(there.Close)
-	gone.Close()
-	for name, tc := range map[string]struct {
-		record, serving string
-		want            bool
-	}{
-		"another machine answers":          {there.URL, home, true},
-		"nobody answers there":             {gone.URL, home, false},
-		"it is served there by this node":  {there.URL, there.URL, false},
-		"the record says this node's home": {home, there.URL, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			state, err := nodestate.Open(t.TempDir(), nodestate.Self{Name: "b"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := NewLocal(LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}, Proc: runs(t), Now: time.Now,
-				State: state})
-			l.serving.Store(&[]string{tc.serving})
-			l.remember(&cluster.Report{ID: 7, Members: []cluster.Member{{ID: 6}, {ID: 7, PeerURLs: []string{tc.record}}}})
-			err = l.replaced(t.Context())
-			process := l.o.Proc.Status().State
-			if (err != nil) != tc.want || (process != cluster.ProcessRunning) != tc.want {
-				t.Fatalf("%v, its process is %v", err, process)
-			}
-			if twin := new(TwinError); tc.want && !errors.As(l.Watch(t.Context()), &twin) {
-				t.Error("the watch goes on")
-			}
-		})
-	}
-}
-
-// The watch sleeps while etcd and the node agree on where the member is, and wakes up for a
-// report that says something else.
-func TestTheWatchWakesUpForARecordThatMoves(t *testing.T) {
-	there := reports(7, "")
-	t.Cleanup(there.Close)
-	state, err := nodestate.Open(t.TempDir(), nodestate.Self{Name: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := NewLocal(LocalOptions{Name: "b", URLs: cluster.URLs{Peer: []string{home}}, Proc: runs(t), Now: time.Now,
-		State: state})
-	l.serving.Store(&[]string{home})
-	at := func(url string) {
-		l.remember(&cluster.Report{ID: 7, Members: []cluster.Member{{ID: 7, PeerURLs: []string{url}}}})
-	}
-	at(home)
-	l.wakeWatch()
-	watched := make(chan error, 1)
-	go func() { watched <- l.Watch(t.Context()) }()
-	testwait.Until(t, "a watch that sleeps", func() bool { return len(l.work) == 0 })
-	at(there.URL)
-	if twin := new(TwinError); !errors.As(<-watched, &twin) || l.o.Proc.Status().State == cluster.ProcessRunning {
-		t.Error("the member goes on")
-	}
 }
