@@ -54,7 +54,7 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 	case plan.QuorumLost, plan.ClusterLost, plan.Bootstrap:
 		return !led
 	case plan.StoreNotShared:
-		return w.unrecorded()
+		return w.unrecorded() || w.stagedElsewhere()
 	case plan.NoSpare:
 		return led && w.spares(g) == 0
 	case plan.LeaseVotersLost, plan.NoCoordinator, plan.TakingOver:

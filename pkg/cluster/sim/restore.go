@@ -163,6 +163,7 @@ func (w *world) changeOver(n *node, op *plan.RestoreSwitch) error {
 	n.grantor.Durable = votes
 	n.prepared = &cluster.Prepared{Token: s.Token, Version: s.Version, Voters: s.Voters, Backup: s.Backup}
 	n.restored, n.staged, n.mark = s.Token, nil, max(n.mark, s.Revision)
+	n.switched = append(n.switched, s.Token)
 	return nil
 }
 

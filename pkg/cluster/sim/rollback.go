@@ -60,19 +60,29 @@ func (w *world) revive() {
 
 // reviveGroup has g go on if the restore that was to replace it is forgotten: no node has
 // changed over to it, or a majority serves without those that have, and the restored one has
-// let no client in. That one has ended then.
+// let no client in. That one has ended then. The same goes for what was restored in place of
+// that one.
 func (w *world) reviveGroup(g *group) {
-	if !g.forgotten || !g.ended || w.recorded(g.over) || w.remembered(g.over) {
+	if !g.forgotten || !g.ended {
 		return
 	}
-	began := w.group(g.over)
-	if began != nil && (w.opened(began) || len(w.leaders(began)) > 0) ||
-		w.changedOver(g.over) && len(w.leaders(g)) == 0 {
-		return
+	var later []*group
+	for token := g.over; token != "" && len(later) <= len(w.groups); {
+		if w.recorded(token) || w.remembered(token) || w.changedOver(token) && len(w.leaders(g)) == 0 {
+			return
+		}
+		began := w.group(token)
+		if began == nil {
+			break
+		}
+		if w.opened(began) || len(w.leaders(began)) > 0 {
+			return
+		}
+		later, token = append(later, began), began.over
 	}
 	w.logf("%s goes on: the record of what was to replace it has gone", g.token)
 	g.ended, g.forgotten = false, false
-	if began != nil {
+	for _, began := range later {
 		began.ended = true
 	}
 }
@@ -160,12 +170,18 @@ func (w *world) unrecorded() bool {
 }
 
 // stagedElsewhere reports whether a node has staged an incarnation to which another has changed
-// over, by a record that the store does not have: clients are let in to nobody before a person
-// has said which of them goes on.
+// over, or had before it was gone for good, by a record that the store does not have: clients are
+// let in to nobody before a person has said which of them goes on.
 func (w *world) stagedElsewhere() bool {
 	return w.config.RolledBack && slices.ContainsFunc(w.nodes, func(n *node) bool {
-		return n.up && n.staged != nil && !w.recorded(n.staged.Token) && w.changedOver(n.staged.Token)
+		return n.up && n.staged != nil && !w.recorded(n.staged.Token) &&
+			(w.changedOver(n.staged.Token) || w.goneWith(n.staged.Token))
 	})
+}
+
+// goneWith reports whether a machine that is gone for good had changed over to an incarnation.
+func (w *world) goneWith(token cluster.Token) bool {
+	return slices.ContainsFunc(w.nodes, func(n *node) bool { return n.gone && slices.Contains(n.switched, token) })
 }
 
 // coordinatesUnrecorded reports whether who has the lease has it of an incarnation that the store

@@ -130,6 +130,8 @@ func TestRollBackRegressions(t *testing.T) {
 		25409339740403094: "what is to stay is looked for before anything is pruned",
 		39544555740820168: "nobody is opened beside what is staged by a record that is lost",
 		69639068747334236: "nor where its request is lost too",
+		12089776224290733: "who has changed over to what is staged is gone for good",
+		4501094327112329:  "what was restored twice goes on, though its records are gone",
 		44891972249756510: "a node whose store does not know an incarnation obeys nobody in it",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {

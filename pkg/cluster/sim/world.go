@@ -78,9 +78,11 @@ type node struct {
 	disk     disk
 	prepared *cluster.Prepared
 	// staged is a restore beside what runs; restored is the incarnation whose
-	// restored data waits for its first start.
+	// restored data waits for its first start; switched are all that it ever changed
+	// over to, which others remember when the machine is gone.
 	staged   *cluster.Staged
 	restored cluster.Token
+	switched []cluster.Token
 	assigned *cluster.Assigned
 	setAside []cluster.SetAside
 	mark     cluster.Revision // no revision above it was seen here
