@@ -216,6 +216,24 @@ func (c checker) restoredAfter(rec cluster.Incarnation) bool {
 	return answer < len(c.obs.Nodes) && rec.Restored.Revision-c.obs.Revision >= aboveAll/2
 }
 
+// openInstead returns a node that does not answer, or whose process does not run, and let clients in
+// to the incarnation of a record when it was seen last, while no node lets any in to what runs; empty
+// for none.
+func (c checker) openInstead(rec cluster.Incarnation) (by cluster.NodeName) {
+	for _, n := range c.obs.Nodes {
+		if n.Assigned == nil || n.Assigned.Quarantined {
+			continue
+		}
+		if n.Assigned.Token == c.obs.Token {
+			return ""
+		}
+		if n.Assigned.Token == rec.Token && !n.Assigned.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning) {
+			by = n.Name
+		}
+	}
+	return by
+}
+
 // recordAgain makes sure that a second record of what runs replaces nothing that
 // ever began.
 func (c checker) recordAgain(op *IncarnationCreate) error {
@@ -228,6 +246,10 @@ func (c checker) recordAgain(op *IncarnationCreate) error {
 			if newest.Restored != nil && holds(n, newest.Token) && !c.neverMajority(*newest) {
 				return unsafe("restore", "%s has what incarnation %s is to begin with", n.Name, newest.Token)
 			}
+		}
+		if by := c.openInstead(*newest); by != "" {
+			return unsafe("restore", "%s does not answer, and let clients in to incarnation %s: %s lets none in", by, newest.Token,
+				op.Token)
 		}
 		if c.restoredAfter(*newest) {
 			return unsafe("restore", "incarnation %s, which was to begin above all that %s has reached, may have begun", newest.Token,

@@ -174,6 +174,9 @@ func ruleEvicted(l *view) (Operation, verdict) {
 				"what you do not need", n.Name, l.tokenOn(n))
 			continue
 		}
+		if slices.Contains(mayServe(l.obs), n.Name) {
+			continue // ruleRecord says so
+		}
 		var op Operation = &DataSetAside{Node: n.Name, Token: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
 		if n.Process.State != cluster.ProcessStopped {
 			op = &MemberStop{Node: n.Name, ExpectToken: l.tokenOn(n), ExpectMemberID: n.Disk.MemberID}
@@ -200,29 +203,6 @@ func (l *view) beganAbove(n *cluster.Node) bool {
 		}
 	}
 	return n.Revision-high >= aboveAll/2
-}
-
-// laterRestored returns the nodes that may have what was restored above all that was seen of
-// what runs, by a record of which nobody knows that it never began; none where there is no
-// such record.
-func (l *view) laterRestored(rec *cluster.Incarnation) (on []cluster.NodeName) {
-	if rec == nil || rec.Restored == nil || rec.Token == l.obs.Token || l.obs.Uncommitted(*rec) {
-		return nil
-	}
-	high := l.obs.Revision
-	for i := range l.obs.Nodes {
-		n := &l.obs.Nodes[i]
-		if !n.Reachable || n.Disk.State == cluster.DiskUnreadable || l.tokenOn(n) == rec.Token {
-			on = append(on, n.Name)
-		}
-		if l.tokenOn(n) == l.obs.Token {
-			high = max(high, n.Revision)
-		}
-	}
-	if rec.Restored.Revision-high < aboveAll/2 {
-		return nil
-	}
-	return on
 }
 
 // superseded reports whether data of incarnation token is known not to be of a
@@ -311,53 +291,6 @@ func ruleRestart(l *view) (Operation, verdict) {
 		if op := l.restart(n); op != nil && !l.failing(op) {
 			return op, goOn
 		}
-	}
-	return nil, goOn
-}
-
-// ruleRecord writes the incarnation record, the marker and the spec of a
-// running cluster where the store lacks them: after bootstrap, when the store was
-// emptied, and for a cluster taken over from the existing tool.
-func ruleRecord(l *view) (Operation, verdict) {
-	s := l.obs.Store
-	if !s.Reachable {
-		l.hold(StoreUnreachable, "%s", l.storeProblem())
-		return nil, goOn
-	}
-	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
-	// A restore that never began does not end what runs, and its record must not do
-	// so later, when fewer nodes answer: what runs gets a newer one.
-	known = known && !l.obs.Uncommitted(s.Incarnations[len(s.Incarnations)-1])
-	if s.RecordsProblem != "" {
-		l.hold(RecordInvalid, "%s", s.RecordsProblem)
-		if !known {
-			return nil, goOn
-		}
-	}
-	if rec := newestRecord(l.obs); rec != nil && !known && rec.Restored != nil && !l.obs.Uncommitted(*rec) &&
-		slices.ContainsFunc(l.obs.Nodes, func(n cluster.Node) bool { return n.Awaits(rec.Token) }) {
-		l.hold(Restoring, "the restored incarnation %d has yet to replace %s, which has no record",
-			rec.Number, l.obs.Token)
-		return nil, goOn
-	}
-	if rec := newestRecord(l.obs); !known {
-		if on := l.laterRestored(rec); len(on) > 0 {
-			l.hold(Restoring, "incarnation %s runs and has no record in the store. The restored incarnation %d is later, and may run on "+
-				"%s. Bring back what does not answer, or remove nodes that are gone for good: etcd-manager-ctl "+
-				"--backup-store=STORE forget-node NAME", l.obs.Token, rec.Number, names(on))
-			return nil, goOn
-		}
-	}
-	if !known {
-		return &IncarnationCreate{
-			Number: l.nextNumber(), Token: l.obs.Token, Version: l.version(), Voters: l.initialMembers(),
-		}, goOn
-	}
-	if s.Created.IsZero() || l.takenOver() != nil {
-		return &IncarnationMark{Token: l.obs.Token}, goOn
-	}
-	if s.SpecMissing {
-		return &SpecWrite{MemberCount: l.spec.MemberCount, EtcdVersion: l.version()}, goOn
 	}
 	return nil, goOn
 }

@@ -132,6 +132,7 @@ func TestRollBackRegressions(t *testing.T) {
 		69639068747334236: "nor where its request is lost too",
 		12089776224290733: "who has changed over to what is staged is gone for good",
 		4501094327112329:  "what was restored twice goes on, though its records are gone",
+		69839250420731641: "what lets no client in gets no record over what may",
 		44891972249756510: "a node whose store does not know an incarnation obeys nobody in it",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
