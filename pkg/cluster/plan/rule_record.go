@@ -93,10 +93,11 @@ func mayServe(obs cluster.Observation) (on []cluster.NodeName) {
 	}
 	var did []cluster.NodeName // let clients in when they were seen last
 	for _, n := range obs.Nodes {
-		switch a := n.Assigned; {
-		case a != nil && a.Token == obs.Token && !a.Quarantined:
+		a, runs := n.Assigned, n.Reachable && n.Process.State == cluster.ProcessRunning
+		switch open := a != nil && !a.Quarantined; {
+		case open && a.Token == obs.Token:
 			return nil
-		case a != nil && a.Token == rec.Token && !a.Quarantined && !a.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning):
+		case open && a.Token == rec.Token && !a.Stopped && !runs:
 			on, did = append(on, n.Name), append(did, n.Name)
 		case !n.Reachable && (a == nil || a.Token != obs.Token):
 			on = append(on, n.Name)

@@ -133,6 +133,7 @@ func TestRollBackRegressions(t *testing.T) {
 		12089776224290733: "who has changed over to what is staged is gone for good",
 		4501094327112329:  "what was restored twice goes on, though its records are gone",
 		69839250420731641: "what lets no client in gets no record over what may",
+		24306569709857197: "a member that ran alone, and whose disk goes back to before, is known to nobody",
 		44891972249756510: "a node whose store does not know an incarnation obeys nobody in it",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {

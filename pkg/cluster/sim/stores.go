@@ -199,6 +199,9 @@ func (w *world) rollBack(n *node, f Fault) {
 	n.until, n.wentBack = w.step+5, true
 	known := n.disk
 	if f.N%3 != 2 {
+		if w.config.RolledBack && !old.disk.data {
+			w.unmeet(n)
+		}
 		n.disk, n.setAside = old.disk, old.setAside
 		n.disk.behind = old.disk.data && old.disk.index < w.written[old.disk.id]
 		n.restored = old.restored
