@@ -221,13 +221,11 @@ func (c checker) restoredAfter(rec cluster.Incarnation) bool {
 // for none.
 func (c checker) openInstead(rec cluster.Incarnation) (by cluster.NodeName) {
 	for _, n := range c.obs.Nodes {
-		if n.Assigned == nil || n.Assigned.Quarantined {
-			continue
-		}
-		if n.Assigned.Token == c.obs.Token {
+		switch a := n.Assigned; {
+		case a == nil || a.Quarantined:
+		case a.Token == c.obs.Token:
 			return ""
-		}
-		if n.Assigned.Token == rec.Token && !n.Assigned.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning) {
+		case a.Token == rec.Token && !a.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning):
 			by = n.Name
 		}
 	}
