@@ -189,6 +189,9 @@ func hintOf(err error) string {
 		return "repair the unhealthy voters first, see which: etcdadm status"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "backup":
 		return "etcdadm backup take --node=NODE --reason=request"
+	case errors.As(err, &unsafe) && unsafe.Invariant == "peer-port":
+		return "open the peer port between all members, in both directions; to go on without: run it again " +
+			"with --accept-unreached=NAME, for the voter that the text names"
 	case errors.As(err, &unsafe):
 		return "see the steps that are safe now: etcdadm plan"
 	case kind == KindStoreUnreachable:

@@ -80,6 +80,7 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		{"held for a reason of another release", &HeldError{Holds: []plan.Hold{{Reason: "new"}}}, 3, "-"},
 		{"held without a reason", &HeldError{}, 3, "-"},
 		{"no backup", &plan.UnsafeError{Invariant: "backup"}, 3, "backup take"},
+		{"a peer port", &plan.UnsafeError{Invariant: "peer-port"}, 3, "--accept-unreached=NAME"},
 		{"other invariant", &plan.UnsafeError{Invariant: "one-change"}, 3, "etcdadm plan"},
 		{"stale", &plan.StaleError{Want: "3 voters", Got: "2"}, 4, "etcdadm plan"},
 		{"quorum", quorum, 5, "unhealthy voters"},

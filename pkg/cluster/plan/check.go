@@ -40,6 +40,9 @@ func passing(invariant, format string, args ...any) error {
 //	quorum       no step of ours takes the healthy majority away; a voter that only
 //	             answers is not healthy: it serves reads through the quorum, and
 //	             its disk takes writes
+//	peer-port    a learner that is promoted and the voters that serve reach each other
+//	drain        no process is ended for a removal that etcd may refuse, nor one that would
+//	             break off what clients have asked
 //	one-change   one membership change at a time
 //	backup       a fresh backup covers each removal of a voter and each addition
 //	fresh-disk   no voter starts on a disk that is empty but once was not

@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
 func (c checker) addLearner(op *AddLearner) error {
@@ -52,7 +54,10 @@ func (c checker) promote(op *Promote) error {
 		if voters, _ := c.count(0); c.together(0, &m) < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "with %s no leader would reach a majority of the voters at their peer ports", op.Name)
 		}
-		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names)
+		if err := c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names); err != nil {
+			return err
+		}
+		return c.reached(m, op.AcceptUnreached)
 	}
 	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
 }
@@ -91,7 +96,39 @@ func (c checker) drain(op *MemberDrain) error {
 	case m.ID != op.ExpectMemberID:
 		return &StaleError{Want: "member " + op.ExpectMemberID.String(), Got: m.ID.String()}
 	}
-	return c.removeVoter(m)
+	if err := c.removeVoter(m); err != nil {
+		return err
+	}
+	return c.finishes(m)
+}
+
+// The least that a drain needs: etcd refuses to remove a voter where too few have been connected for
+// 5 s, and before 3.5.21 it may break off what it has begun when it is asked to end.
+const drainAfter = 10 * time.Second
+
+var drainFrom = etcdversion.Must("3.5.21")
+
+// finishes makes sure that the process of m does not end for nothing.
+func (c checker) finishes(m cluster.Member) error {
+	if m.Version.Compare(drainFrom) < 0 {
+		return unsafe("drain", "%s runs etcd %s, and only %s and later finish what clients have asked before they end; "+
+			"etcdadm member remove does without", m.Name, m.Version, drainFrom)
+	}
+	for _, v := range c.obs.Members {
+		if v.Learner || !c.reliable(v) {
+			continue
+		}
+		n, err := c.node(v.Name)
+		switch {
+		case err != nil || n.Process.Since.IsZero():
+			return unsafe("drain", "it is not known for how long the etcd of %s has run, and etcd refuses removals at first; "+
+				"etcdadm member remove does without", v.Name)
+		case c.obs.At.Sub(n.Process.Since) < drainAfter:
+			return passing("drain", "the etcd of %s has run for %s, and until it has for %s etcd may refuse to remove %s", v.Name,
+				c.obs.At.Sub(n.Process.Since).Round(time.Second), drainAfter, m.Name)
+		}
+	}
+	return nil
 }
 
 func (c checker) removeVoter(m cluster.Member) error {

@@ -1,6 +1,11 @@
 package plan
 
-import "github.com/etcdadm/etcdadm/pkg/cluster"
+import (
+	"slices"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+)
 
 // together returns how many of the reliable voters, without the member of that id
 // and with extra as one more, a leader among them reaches at most. Two members
@@ -25,20 +30,56 @@ func (c checker) together(without cluster.MemberID, extra *cluster.Member) int {
 	return most
 }
 
-func (c checker) apart(a, b cluster.Member) bool {
-	reported, failed := 0, 0
-	for _, n := range c.obs.Nodes {
-		if !n.Reachable {
+// portGrace is for how long a peer port must fail before nobody waits for it: an etcd that has just
+// started may not have listened when it was tried, and it is tried again after three seconds.
+const portGrace = 10 * time.Second
+
+// reached makes sure that a learner and each voter that can be relied on reach each other at one
+// peer port of the two at least, but for those that a person accepts. Where no daemon
+// reports, nothing is known.
+func (c checker) reached(m cluster.Member, accepted []cluster.NodeName) error {
+	for _, v := range c.obs.Members {
+		if v.Learner || slices.Contains(accepted, v.Name) || !c.reliable(v) {
 			continue
 		}
+		for _, link := range c.reports(v.Name, m.ID) {
+			if !link.Tried {
+				return passing("peer-port", "%s has not tried the peer port of %s yet", v.Name, m.Name)
+			}
+		}
+		if !c.apart(v, m) {
+			continue
+		}
+		var down time.Duration
+		why := ""
+		for _, link := range append(c.reports(v.Name, m.ID), c.reports(m.Name, v.ID)...) {
+			if why == "" || link.Down < down {
+				down, why = link.Down, link.Why
+			}
+		}
+		refuse := unsafe
+		if down < portGrace {
+			refuse = passing
+		}
+		return refuse("peer-port", "%s and %s do not reach each other's peer port: %s, for %s", m.Name, v.Name, why,
+			down.Round(time.Second))
+	}
+	return nil
+}
+
+// reports returns what the node of that name says of a member's peer port: one link, or none.
+func (c checker) reports(name cluster.NodeName, to cluster.MemberID) (links []cluster.Link) {
+	for _, n := range c.obs.Nodes {
 		for _, link := range n.Links {
-			if n.Name == a.Name && link.Member == b.ID || n.Name == b.Name && link.Member == a.ID {
-				reported++
-				if link.Why != "" {
-					failed++
-				}
+			if n.Reachable && n.Name == name && link.Member == to {
+				links = append(links, link)
 			}
 		}
 	}
-	return reported > 0 && failed == reported
+	return links
+}
+
+func (c checker) apart(a, b cluster.Member) bool {
+	links := append(c.reports(a.Name, b.ID), c.reports(b.Name, a.ID)...)
+	return len(links) > 0 && !slices.ContainsFunc(links, func(l cluster.Link) bool { return l.Why == "" })
 }

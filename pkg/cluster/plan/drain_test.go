@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -119,6 +120,15 @@ func TestWhatMayNotBeRemovedIsNotDrained(t *testing.T) {
 			o.LeaseVoters.Names = []cluster.NodeName{"a", "b"}
 		}, drain("b", "t", 2)},
 		{"one that no backup covers", func(o *cluster.Observation) { o.Store.Backups = nil }, drain("b", "t", 2)},
+		{"an etcd that breaks off what it has begun", func(o *cluster.Observation) {
+			o.Members[1].Version = etcdversion.Must("3.5.20")
+		}, drain("b", "t", 2)},
+		{"one that etcd may refuse to remove", func(o *cluster.Observation) {
+			o.Nodes[0].Process.Since = o.At.Add(-9 * time.Second)
+		}, drain("b", "t", 2)},
+		{"one of which nobody knows whether it may", func(o *cluster.Observation) {
+			o.Nodes[1].Process.Since = time.Time{}
+		}, drain("b", "t", 2)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			obs := two()
@@ -127,6 +137,53 @@ func TestWhatMayNotBeRemovedIsNotDrained(t *testing.T) {
 			}
 			if plan.Check(cluster.Spec{}, obs, tc.op) == nil {
 				t.Error("it may be drained")
+			}
+		})
+	}
+}
+
+// TestWhatIsWaitedFor: a person's command waits for what passes, and for nothing else.
+func TestWhatIsWaitedFor(t *testing.T) {
+	young := two()
+	young.Nodes[0].Process.Since = young.At.Add(-9 * time.Second)
+	unknown := two()
+	unknown.Nodes[0].Process.Since = time.Time{}
+	drain := &plan.MemberDrain{Node: "b", ExpectToken: "t", ExpectMemberID: 2}
+	learner := func(link cluster.Link) cluster.Observation {
+		obs := two()
+		obs.Members[1].Learner, link.Member = true, 2
+		obs.LeaseVoters.Names = []cluster.NodeName{"a", "b"}
+		obs.Nodes[0].Links = []cluster.Link{link}
+		// The quorum needs what it reaches, so a third voter is there.
+		c, n := obs.Members[0], obs.Nodes[0]
+		c.ID, c.Name, c.PeerURLs = 3, "c", []string{"http://c:2380"}
+		n.Name, n.Links, n.URLs.Peer, n.Disk.MemberID = "c", nil, c.PeerURLs, 3
+		d, o := c, n
+		d.ID, d.Name, d.PeerURLs = 4, "d", []string{"http://d:2380"}
+		o.Name, o.URLs.Peer, o.Disk.MemberID = "d", d.PeerURLs, 4
+		obs.Members, obs.Nodes = append(obs.Members, c, d), append(obs.Nodes, n, o)
+		obs.LeaseVoters.Names = []cluster.NodeName{"a", "b", "c", "d"}
+		return obs
+	}
+	promote := &plan.Promote{Name: "b", ExpectVoters: 3}
+	for _, tc := range []struct {
+		name   string
+		obs    cluster.Observation
+		op     plan.Operation
+		passes bool
+	}{
+		{"an etcd that has not run for long enough", young, drain, true},
+		{"one that ran nobody knows how long", unknown, drain, false},
+		{"a peer port that was not tried", learner(cluster.Link{}), promote, true},
+		{"one that fails", learner(cluster.Link{Tried: true, Why: "x", Down: 9 * time.Second}), promote, true},
+		{"one that has failed for longer", learner(cluster.Link{Tried: true, Why: "x", Down: 10 * time.Second}), promote, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := plan.Check(cluster.Spec{}, tc.obs, tc.op)
+			var unsafe *plan.UnsafeError
+			if !errors.As(err, &unsafe) || unsafe.Passes != tc.passes ||
+				unsafe.Invariant != "drain" && unsafe.Invariant != "peer-port" {
+				t.Errorf("the check says %+v", err)
 			}
 		})
 	}

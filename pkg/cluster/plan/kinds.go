@@ -120,7 +120,8 @@ var kinds = []Kind{
 	{
 		Path: "member drain", Short: "have a member finish what clients have asked of it, right before it is removed",
 		Needs: "The node runs the expected incarnation as the expected member, with etcd 3.5.21 or later and one client " +
-			"URL, and the member may be removed now. member remove gives this order by itself.",
+			"URL, and the member may be removed now. The processes of all voters that serve have run for 10 seconds: etcd " +
+			"refuses removals before. member remove gives this order by itself where it can be carried out.",
 		Done: "The member's client port is closed, and what was asked there is answered. It votes for up to 5 seconds more, " +
 			"then its process ends; where it has not been removed until then, its node starts it again.",
 		New: func() Operation { return &MemberDrain{} },
@@ -147,9 +148,12 @@ var kinds = []Kind{
 	},
 	{
 		Path: "member promote", Short: "promote a learner to a voter",
-		Needs: "The member is a started, healthy learner and has caught up; the cluster has the expected number of voters.",
-		Done:  "The member is a voter.",
-		New:   func() Operation { return &Promote{} },
+		Needs: "The member is a started, healthy learner and has caught up; the cluster has the expected number of voters. " +
+			"The learner and each voter that serves reach each other's peer port, by what their daemons report; it waits " +
+			"for the first try, and 10 seconds for one that fails. --accept-unreached=NAME goes on without a voter, as long as " +
+			"a leader would reach a majority.",
+		Done: "The member is a voter.",
+		New:  func() Operation { return &Promote{} },
 	},
 	{
 		Path: "member remove", Short: "remove a member from the cluster", Destructive: true,
@@ -341,6 +345,7 @@ var optional = map[string]bool{
 	"data set-aside token":            true,
 	"member start peer":               true,
 	"member start accept-data":        true,
+	"member promote accept-unreached": true,
 
 	"member change-version accept-version-risk": true,
 	"member change-version accept-hazard":       true,

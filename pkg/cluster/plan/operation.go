@@ -204,6 +204,8 @@ type AddLearner struct {
 type Promote struct {
 	Name         cluster.NodeName `flag:"name" doc:"learner to promote"`
 	ExpectVoters int              `flag:"expect-voters" doc:"number of voters that the cluster must have"`
+	// AcceptUnreached is for a person. The majority is checked all the same.
+	AcceptUnreached []cluster.NodeName `flag:"accept-unreached" doc:"voter that the learner need not reach at a peer port, nor be reached by (repeatable)"`
 }
 
 // Remove takes a member out of the cluster.
