@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +24,18 @@ func closedBetween(c *harness.Cluster, a, b *harness.Node) (open func()) {
 		there()
 		here()
 	}
+}
+
+// heldBack runs a line that is to be held, and returns what it says.
+func heldBack(t *testing.T, env []string, line string) string {
+	t.Helper()
+	_, err := shell(t, env, line)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
+		t.Errorf("%s ends with %v, and not with code 3", line, err)
+		return ""
+	}
+	return err.Error()
 }
 
 // Two voters do not reach each other's peer port, and all three look healthy as soon as
@@ -68,6 +82,12 @@ func TestAClosedPeerPort(t *testing.T) {
 		}
 		return nil
 	})
+	// Nor does a person give it one, before anybody asks for the lease.
+	env := byHand(t, c)
+	err := heldBack(t, env, "etcdadm member promote --expect-voters=2 --name="+gone)
+	if !strings.Contains(err, "do not reach each other's peer port") || !strings.Contains(err, "--accept-unreached=") {
+		t.Errorf("a promotion by hand says %s", err)
+	}
 	eventually(t, c, "a leader that reaches "+gone, func() error {
 		s, err := c.Node("a").EtcdStatus(t.Context())
 		if err == nil && s.Leader != s.Header.MemberId {

@@ -54,10 +54,10 @@ func (c checker) promote(op *Promote) error {
 		if voters, _ := c.count(0); c.together(0, &m) < cluster.Quorum(voters+1) {
 			return unsafe("quorum", "with %s no leader would reach a majority of the voters at their peer ports", op.Name)
 		}
-		if err := c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names); err != nil {
+		if err := c.reached(m, op.AcceptUnreached); err != nil {
 			return err
 		}
-		return c.reached(m, op.AcceptUnreached)
+		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names)
 	}
 	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
 }

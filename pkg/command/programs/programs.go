@@ -4,10 +4,13 @@ package programs
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/ctl"
 	"github.com/etcdadm/etcdadm/pkg/command/etcdadm"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
@@ -39,6 +42,10 @@ func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, er
 		PKIDir: o.PKIDir, Cert: o.Cert, Key: o.Key, CACert: o.CACert,
 		EtcdCert: o.EtcdCert, EtcdKey: o.EtcdKey, EtcdCACert: o.EtcdCACert,
 		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure, Answered: o.Answered,
+		Undrained: func(node cluster.NodeName, why error) {
+			fmt.Fprintf(o.Notices, "note: the member of %s is removed without being drained, what clients ask of it now may fail: %s\n",
+				cli.Plain(string(node)), cli.Plain(why.Error()))
+		},
 		OpenStore: func(ctx context.Context, location string) (*store.Store, error) {
 			return storewait.Open(ctx, location, o.Timeout, o.Notices)
 		},

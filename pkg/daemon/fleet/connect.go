@@ -41,6 +41,8 @@ type ConnectOptions struct {
 	Insecure, EtcdInsecure bool
 	// Answered, if it is set, is called by Do once a daemon has answered.
 	Answered func()
+	// Undrained hears of members that are removed without having been drained; nil ignores it.
+	Undrained func(node cluster.NodeName, why error)
 }
 
 // A Client is a cluster as one person's command sees it.
@@ -96,6 +98,7 @@ func Connect(ctx context.Context, o ConnectOptions) (*Client, error) {
 	fo := Options{
 		Cluster: o.Cluster, Name: name, Boot: observe.NewToken(), Pool: c.pool, View: c.view,
 		EtcdTLS: etcd, Peers: c.peers, Store: c.answer, Heard: c.heard.note, Now: time.Now,
+		Undrained: o.Undrained,
 	}
 	if c.store != nil {
 		fo.Records = c.store

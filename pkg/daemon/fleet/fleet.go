@@ -49,7 +49,9 @@ type Options struct {
 	Store func(ctx context.Context) observe.StoreAnswer
 	// Heard is called with every answer of another node; nil ignores them.
 	Heard func(node cluster.NodeName, a cluster.Answer)
-	Now   func() time.Time
+	// Undrained hears of members that are removed without having been drained; nil ignores it.
+	Undrained func(node cluster.NodeName, why error)
+	Now       func() time.Time
 	// Fit and Progress are those of [newLease]; nil for always.
 	Fit, Progress func() error
 }
@@ -239,7 +241,8 @@ func (f *Fleet) address(name cluster.NodeName) (string, error) {
 func (f *Fleet) Coordinator() *apply.Coordinator {
 	return &apply.Coordinator{
 		Self: f.o.Name, Fence: f.lease, Execute: f.execute, Records: f.o.Records, Now: f.o.Now,
-		Etcd: func(urls []string) (apply.Etcd, error) { return f.etcd(urls, "") },
+		Etcd:      func(urls []string) (apply.Etcd, error) { return f.etcd(urls, "") },
+		Undrained: f.o.Undrained,
 	}
 }
 

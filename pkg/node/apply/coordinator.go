@@ -60,6 +60,9 @@ type Coordinator struct {
 	// Etcd connects to the given client URLs.
 	Etcd func(clientURLs []string) (Etcd, error)
 	Now  func() time.Time
+	// Undrained hears of a node whose member is removed without having been drained, as its
+	// order failed; nil for nobody.
+	Undrained func(node cluster.NodeName, why error)
 }
 
 // The deadlines of operations: what a healthy cluster needs, times a hundred.
@@ -97,6 +100,8 @@ func Deadline(op plan.Operation) time.Duration {
 		return changeDeadline
 	case *plan.MemberForceSnapshot:
 		return snapshotDeadline
+	case *plan.MemberDrain:
+		return drainDeadline
 	case *plan.BackupTake, *plan.BackupVerify, *plan.BackupDrill:
 		return backupDeadline
 	case *plan.QuarantineLift:

@@ -533,6 +533,9 @@ func TestEveryOperationHasADeadline(t *testing.T) {
 		if _, ok := k.New().(*plan.MemberForceSnapshot); ok {
 			want = snapshotDeadline
 		}
+		if _, ok := k.New().(*plan.MemberDrain); ok {
+			want = drainDeadline // as where a removal gives the order
+		}
 		if got := Deadline(k.New()); got != want {
 			t.Errorf("%s has %s, want %s", k.Path, got, want)
 		}

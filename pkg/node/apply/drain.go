@@ -23,7 +23,7 @@ const (
 )
 
 // drain has the node of a member that is about to be removed drain it. That it could not
-// be done keeps nobody from being removed, so no error is returned.
+// be done keeps nobody from being removed, so no error is returned: it is told to Undrained.
 func (c *Coordinator) drain(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op *plan.MemberDrain) {
 	if plan.Check(spec, obs, op) != nil {
 		return
@@ -34,7 +34,9 @@ func (c *Coordinator) drain(ctx context.Context, spec cluster.Spec, obs cluster.
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
 	defer cancel()
-	_ = c.send(ctx, obs, op)
+	if err := c.send(ctx, obs, op); err != nil && c.Undrained != nil {
+		c.Undrained(op.Node, err)
+	}
 }
 
 // drain uses what etcd does when it is asked to end: it closes the ports for its clients, answers

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -86,9 +87,11 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 		change  func(st *stage)
 		execute func(ctx context.Context, term cluster.Term) error
 		want    []string
+		// told is what is said of an order that failed.
+		told string
 	}{
 		{name: "it is drained", want: drained},
-		{name: "its node cannot do it", want: drained,
+		{name: "its node cannot do it", want: drained, told: "c: not understood",
 			execute: func(context.Context, cluster.Term) error { return errors.New("not understood") }},
 		{name: "the last try failed", want: []string{"close", "close", "remove 3", "close"},
 			change: func(st *stage) {
@@ -104,9 +107,15 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 			if tc.change != nil {
 				tc.change(st)
 			}
-			err := st.do(t, removeC)
+			told := ""
+			c := st.coordinator()
+			c.Undrained = func(node cluster.NodeName, why error) { told = fmt.Sprintf("%s: %s", node, why) }
+			err := c.Do(t.Context(), cluster.Spec{}, st.obs, removeC)
 			if (err == nil) != (tc.want != nil) {
 				t.Fatal(err)
+			}
+			if told != tc.told {
+				t.Errorf("it is told %q, want %q", told, tc.told)
 			}
 			st.said(t, tc.want...)
 		})
