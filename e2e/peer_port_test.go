@@ -84,7 +84,8 @@ func TestAClosedPeerPort(t *testing.T) {
 	})
 	// Nor does a person give it one, before anybody asks for the lease.
 	env := byHand(t, c)
-	err := heldBack(t, env, "etcdadm member promote --expect-voters=2 --name="+gone)
+	err := heldBack(t, env, fmt.Sprintf("nsenter --net=/proc/%d/ns/net etcdadm member promote --expect-voters=2 --name=%s",
+		c.Node("a").PID(), gone))
 	if !strings.Contains(err, "do not reach each other's peer port") || !strings.Contains(err, "--accept-unreached=") {
 		t.Errorf("a promotion by hand says %s", err)
 	}

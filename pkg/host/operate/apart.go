@@ -26,6 +26,7 @@ func (m *Machine) Apart(ctx context.Context, members []cluster.Member) []machine
 	if err != nil {
 		return nil
 	}
+	defer m.pending.ask("the members, which are asked whether they reach each other")()
 	ctx, cancel := context.WithTimeout(ctx, apartGrace+askTimeout)
 	defer cancel()
 	for began := time.Now(); ; {

@@ -164,7 +164,10 @@ func (m *Machine) hear(ctx context.Context, endpoints []string, known cluster.Cl
 	defer cancel()
 	answers := make(chan answer)
 	for _, e := range endpoints {
-		go repeat(ctx, e, ask, answers)
+		go repeat(ctx, e, func(ctx context.Context, e string) answer {
+			defer m.pending.ask("etcd at " + e)()
+			return ask(ctx, e)
+		}, answers)
 	}
 	var since time.Time // when the first answer came that counts
 	for len(h.last) < len(endpoints) || h.found != nil {

@@ -349,7 +349,9 @@ func (m *Machine) service(ctx context.Context, written map[string]string, mark s
 	if m.initSystem == nil {
 		return absent(m.initSystemErr)
 	}
+	answered := m.pending.ask("the init system")
 	s, err := m.initSystem.Status(ctx)
+	answered()
 	var missing *initsystem.MissingError
 	switch {
 	case errors.As(err, &missing):

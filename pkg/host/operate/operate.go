@@ -68,6 +68,7 @@ type Machine struct {
 	versions versions
 	checked  dataCheck
 	equal    equality
+	pending  pending
 	mu       sync.Mutex
 	fallback *tls.Config
 	nonce    cluster.Token

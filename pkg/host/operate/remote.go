@@ -76,6 +76,7 @@ func (m *Machine) report(ctx context.Context, urls []string) (cluster.Report, er
 	if len(urls) == 0 {
 		return cluster.Report{}, errors.New("it has no client URL")
 	}
+	defer m.pending.ask("etcd at " + urls[0])()
 	// The client goes on trying where nobody listens; an observation does not.
 	if !listening(ctx, urls) {
 		return cluster.Report{}, fmt.Errorf("nothing listens at %s", strings.Join(urls, ", "))

@@ -122,7 +122,7 @@ func (a *Access) Run(ctx context.Context, f func(ctx context.Context, c *etcdcli
 	return a.Use(ctx, func(ctx context.Context, c *etcdclient.Client) error {
 		ctx, cancel := a.Limit(ctx)
 		defer cancel()
-		defer a.waiting(func() string { return "etcd has not answered what it was asked yet" })()
+		defer a.Asked("")()
 		return f(ctx, c)
 	})
 }

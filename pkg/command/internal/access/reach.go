@@ -117,6 +117,16 @@ func (a *Access) waiting(what func() string) (stop func()) {
 	})
 }
 
+// Asked reports that an endpoint, or etcd where that is empty, has not answered what it was asked, until
+// answered is called.
+func (a *Access) Asked(endpoint string) (answered func()) {
+	text := "etcd has not answered what it was asked yet"
+	if endpoint != "" {
+		text = "no answer yet from etcd at " + endpoint
+	}
+	return a.waiting(func() string { return text })
+}
+
 // probe asks one endpoint about itself.
 func probe(ctx context.Context, endpoint string, config *tls.Config) (learner bool, err error) {
 	// The client would go on trying until the time is over.

@@ -62,6 +62,7 @@ func (t *tool) view(ctx context.Context) (view, error) {
 	defer c.Close()
 	limited, cancel := t.access.Limit(ctx)
 	defer cancel()
+	defer t.access.Asked("")()
 	list, err := c.Members(limited)
 	if err != nil {
 		return view{}, t.access.Explain(ctx, err)

@@ -105,7 +105,9 @@ func (d *defrag) chosen(ctx context.Context, v view) ([]member, error) {
 	var list []member
 	for _, e := range endpoints {
 		limited, cancel := d.access.Limit(ctx)
+		answered := d.access.Asked(e)
 		r, err := report(limited, d.access, e)
+		answered()
 		cancel()
 		if err != nil {
 			return nil, err
@@ -157,6 +159,10 @@ func (d *defrag) do(ctx context.Context, m member) error {
 	limit := d.access.Timeout + time.Duration(m.report.DBSize/slowest)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	defer cli.Waiting(d.cmd.ErrOrStderr(), func() string {
+		return fmt.Sprintf("%s has not answered yet whether it is done; it is waited for %s at most (--timeout, and a second for "+
+			"each %s of its database)", m, limit, render.Bytes(slowest))
+	})()
 	err = c.Defragment(ctx, m.endpoint)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = cli.WithHint(fmt.Errorf("not done within %s: %w", limit, err),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -136,6 +137,7 @@ func (t *tool) transfer(ctx context.Context, from, to member) error {
 	defer c.Close()
 	ctx, cancel := t.access.Limit(ctx)
 	defer cancel()
+	defer t.access.Asked(from.endpoint)()
 	if err := c.MoveLeader(ctx, to.ID); err != nil {
 		return cli.WithHint(err, "observe again: the leader may have changed meanwhile")
 	}
@@ -163,6 +165,15 @@ func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) err
 	limited, cancel := t.access.Limit(ctx)
 	defer cancel()
 	var last error
+	var known sync.Mutex
+	defer cli.Waiting(t.cmd.ErrOrStderr(), func() string {
+		known.Lock()
+		defer known.Unlock()
+		if last == nil {
+			return fmt.Sprintf("%s has not answered yet; it is waited for %s at most (--timeout)", m, t.access.Timeout)
+		}
+		return fmt.Sprintf("waiting for %s: %v", m, last)
+	})()
 	end, _ := limited.Deadline()
 	for range wait.Every(limited, pause) {
 		r, err := report(limited, t.access, m.endpoint)
@@ -172,9 +183,11 @@ func (t *tool) wait(ctx context.Context, m member, ok func(r cluster.Report) err
 		if err == nil {
 			return nil
 		}
+		known.Lock()
 		if last == nil || time.Until(end) > pause {
 			last = err // and not that the time was over
 		}
+		known.Unlock()
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -87,7 +87,9 @@ func (s *save) run(ctx context.Context, target string) error {
 	// Nothing is written over it.
 	defer c.Close()
 	limited, cancel := s.access.Limit(ctx)
+	answered := s.access.Asked(endpoints[0])
 	r, err := c.Report(limited)
+	answered()
 	cancel()
 	if err != nil {
 		return s.access.Explain(ctx, err)
@@ -95,10 +97,15 @@ func (s *save) run(ctx context.Context, target string) error {
 	if fault := r.Unfit(nil); fault != "" {
 		s.access.Warn("%s %s; the snapshot has its data", endpoints[0], strings.TrimPrefix(fault, "it "))
 	}
+	hangs := fmt.Sprintf("etcd at %s sends nothing; it is waited for %s at most (--timeout)", endpoints[0], s.access.Timeout)
 	if isStore(target) {
-		return s.toStore(ctx, c, r, target, options)
+		hangs = fmt.Sprintf("the backup does not go on, for want of etcd at %s or of the store", endpoints[0])
+		report, finish := progress.Watched(s.cmd.ErrOrStderr(), "backup", hangs)
+		defer finish()
+		options.Progress = func(n int64) { report(n, r.DBSize) }
+		return s.toStore(ctx, c, r, target, options, finish)
 	}
-	return s.toFile(ctx, c, r, target)
+	return s.toFile(ctx, c, r, target, hangs)
 }
 
 // A saved snapshot is the result of "snapshot save" to a file.
@@ -110,11 +117,11 @@ type saved struct {
 	snapshot.Status
 }
 
-func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Report, path string) error {
+func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Report, path, hangs string) error {
 	if err := room(filepath.Dir(path), r.DBSize); err != nil {
 		return err
 	}
-	report, finish := progress.Bar(s.cmd.ErrOrStderr(), "snapshot")
+	report, finish := progress.Watched(s.cmd.ErrOrStderr(), "snapshot", hangs)
 	read := int64(0)
 	began := time.Now()
 	_, err := snapshot.Save(ctx, snapshot.SaveOptions{
@@ -175,7 +182,7 @@ type stored struct {
 }
 
 func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Report, location string,
-	o backup.TakeOptions) error {
+	o backup.TakeOptions, finish func()) error {
 	began := time.Now()
 	o.Source, o.Stall = c, s.access.Timeout
 	o.Info = backup.Info{EtcdVersion: r.Version, SpecVersion: r.Version}
@@ -191,8 +198,6 @@ func (s *save) toStore(ctx context.Context, c *etcdclient.Client, r cluster.Repo
 			o.Facts.MemberName = m.Name
 		}
 	}
-	report, finish := progress.Bar(s.cmd.ErrOrStderr(), "backup")
-	o.Progress = func(n int64) { report(n, r.DBSize) }
 	var b cluster.Backup
 	err := withStore(ctx, location, s.cmd.ErrOrStderr(), func(st *store.Store) (err error) {
 		o.Store = st

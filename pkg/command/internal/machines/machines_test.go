@@ -4,14 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
@@ -216,6 +219,45 @@ func TestObservingAnEmptyMachine(t *testing.T) {
 	out, _, code := call(t, "reset")
 	if code != 0 || out != "Nothing to do.\n" {
 		t.Errorf("reset: code %d, %q", code, out)
+	}
+}
+
+// TestAnEtcdThatDoesNotAnswerIsNotWaitedForInSilence: it accepts connections, and says nothing.
+func TestAnEtcdThatDoesNotAnswerIsNotWaitedForInSilence(t *testing.T) {
+	below(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ETCDADM_CLIENT_PORT", port)
+	writePKI(t, os.Getenv("ETCDADM_CERTS_DIR"))
+	for command, args := range map[string][]string{
+		"info": nil, "status": nil, "preflight": {"--endpoints=https://127.0.0.1:" + port},
+	} {
+		_, errs, _ := call(t, append([]string{command}, args...)...)
+		if want := "note: no answer yet from etcd at https://127.0.0.1:" + port + "\n"; strings.Count(errs, want) != 1 {
+			t.Errorf("%s: want once %q in\n%s", command, want, errs)
+		}
+		if _, errs, _ = call(t, append([]string{command, "--log-level=error"}, args...)...); strings.Contains(errs, "note: ") {
+			t.Errorf("%s --log-level=error: %s", command, errs)
+		}
+	}
+}
+
+// writePKI writes a CA and its key, by which etcd is asked.
+func writePKI(t *testing.T, dir string) {
+	t.Helper()
+	ca, err := certs.NewCA(certs.CASpec{CommonName: "etcd-ca", Lifetime: time.Hour}, time.Now())
+	if err == nil {
+		err = ca.Write(dir, "ca")
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -25,6 +25,9 @@ func (t *task) see(observe func(*operate.Machine) (machine.Observation, error)) 
 	if err != nil {
 		return nil, machine.Observation{}, err
 	}
+	if !quiet(t.cmd) {
+		defer cli.Waiting(t.cmd.ErrOrStderr(), m.Pending)()
+	}
 	obs, err := observe(m)
 	return m, obs, err
 }

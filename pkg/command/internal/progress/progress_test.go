@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -126,7 +127,7 @@ func TestBarOnATerminal(t *testing.T) {
 	}
 }
 
-func TestBarIsForTerminalsOnly(t *testing.T) {
+func TestWhatIsQuickHasNoBarWithoutATerminal(t *testing.T) {
 	file, err := os.Create(t.TempDir() + "/log")
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +143,54 @@ func TestBarIsForTerminalsOnly(t *testing.T) {
 	if st, err := file.Stat(); err != nil || st.Size() != 0 || b.Len() != 0 {
 		t.Errorf("it wrote %d bytes to a file, %v, and %q", st.Size(), err, b.String())
 	}
+}
+
+func TestWithoutATerminalThereIsALineNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		report, finish := Bar(&b, "snapshot")
+		for i := range 25 { // a second each
+			report(int64(i)<<20, 24<<20)
+			time.Sleep(time.Second)
+		}
+		finish()
+		if want := "note: snapshot: 1.0 MiB of 24.0 MiB\nnote: snapshot: 11.0 MiB of 24.0 MiB\n" +
+			"note: snapshot: 21.0 MiB of 24.0 MiB\n"; b.String() != want {
+			t.Errorf("it wrote %q, want %q", b.String(), want)
+		}
+	})
+}
+
+func TestWorkThatStopsInTheMiddleSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		report, finish := Watched(&b, "snapshot", "etcd sends nothing")
+		for _, step := range []struct {
+			after time.Duration
+			done  int64
+			want  string
+		}{
+			{900 * time.Millisecond, 1 << 20, ""},
+			{time.Minute, 2 << 20, "note: etcd sends nothing, after 1.0 MiB of 4.0 MiB\n"},
+			{500 * time.Millisecond, 3 << 20, "note: snapshot: 2.0 MiB of 4.0 MiB\n"},
+			{time.Minute, 4 << 20, "note: etcd sends nothing, after 3.0 MiB of 4.0 MiB\n"},
+			{time.Minute, 4 << 20, "note: etcd sends nothing, after 4.0 MiB of 4.0 MiB\n"},
+		} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			if got := b.String(); got != step.want {
+				t.Errorf("before %d bytes it wrote %q, want %q", step.done, got, step.want)
+			}
+			b.Reset()
+			report(step.done, 4<<20)
+		}
+		finish()
+		b.Reset()
+		time.Sleep(time.Minute)
+		if b.Len() > 0 {
+			t.Errorf("it goes on: %q", b.String())
+		}
+	})
 }
 
 func TestBarIsSafeForGoroutines(t *testing.T) {
