@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"gocloud.dev/blob"
@@ -102,7 +104,8 @@ func (g *gcs) explain(err error) error {
 	switch status := gcsStatus(err); {
 	case noToken(err):
 		return fmt.Errorf("%w: Google gives no token for these credentials; check the clock of this machine, and that the key "+
-			"in GOOGLE_APPLICATION_CREDENTIALS has been neither deleted nor disabled: %w", store.ErrDenied, err)
+			"in GOOGLE_APPLICATION_CREDENTIALS has been neither deleted nor disabled; where it names a workload identity pool, that "+
+			"the pool and its provider are there and accept this machine's token: %w", store.ErrDenied, err)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case status == http.StatusNotFound && errors.As(err, &answer) &&
@@ -112,14 +115,22 @@ func (g *gcs) explain(err error) error {
 	return nil
 }
 
+// exchange finds the status in the errors of workload identity federation, which have no type: of the service
+// that gives out the first token, of Google's that takes it, and of the service account that is
+// then impersonated.
+var exchange = regexp.MustCompile(`oauth2/google(?:/externalaccount)?: status code (\d{3}):`)
+
 // noToken reports whether the credentials were refused where they are exchanged for a token, as
 // with a key that was deleted. An answer that may be another one the next time is none.
 func noToken(err error) bool {
 	var refused *oauth2.RetrieveError
-	if !errors.As(err, &refused) || refused.Response == nil {
-		return false
+	status := 0
+	if errors.As(err, &refused) && refused.Response != nil {
+		status = refused.Response.StatusCode
+	} else if refusal := exchange.FindStringSubmatch(fmt.Sprint(err)); refusal != nil {
+		status, _ = strconv.Atoi(refusal[1]) // three digits
 	}
-	switch refused.Response.StatusCode {
+	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
 		return true
 	}

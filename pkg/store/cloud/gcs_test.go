@@ -230,6 +230,46 @@ func TestGCSGivesNoToken(t *testing.T) {
 	}
 }
 
+// Nor does a token that workload identity federation does not exchange say that the store is away.
+func TestGCSExchangesNoToken(t *testing.T) {
+	clean(t)
+	t.Setenv(gcsEmulator, "")
+	dir := t.TempDir()
+	subject, file := filepath.Join(dir, "token"), filepath.Join(dir, "credentials")
+	refuses := ""
+	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, refuses) {
+			answer(w, http.StatusForbidden, map[string]any{"error": "invalid_grant", "error_description": "not this token"})
+			return
+		}
+		answer(w, http.StatusOK, map[string]any{
+			"access_token": "x", "token_type": "Bearer", "expires_in": 3600,
+			"issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+		})
+	}))
+	defer sts.Close()
+	text, _ := json.Marshal(map[string]any{
+		"type": "external_account", "audience": "//iam.googleapis.com/x", "token_url": sts.URL + "/token",
+		"subject_token_type":                "urn:ietf:params:oauth:token-type:jwt",
+		"credential_source":                 map[string]any{"file": subject},
+		"service_account_impersonation_url": sts.URL + "/impersonate",
+	})
+	if err := errors.Join(os.WriteFile(subject, []byte("t"), 0o600), os.WriteFile(file, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
+	for _, refuses = range []string{"/token", "/impersonate"} {
+		s := openStore(t, "gs://bucket/x")
+		for what, request := range requestsOf(t.Context(), s) {
+			err := request()
+			if !errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrUnreachable) ||
+				!strings.Contains(err.Error(), "not this token") || !strings.Contains(err.Error(), "workload identity pool") {
+				t.Errorf("%s, where %s refuses: %v", what, refuses, err)
+			}
+		}
+	}
+}
+
 // What may be another answer the next time says nothing about the credentials.
 func TestGCSMayGiveATokenTheNextTime(t *testing.T) {
 	for status, want := range map[int]bool{
@@ -239,6 +279,10 @@ func TestGCSMayGiveATokenTheNextTime(t *testing.T) {
 		err := fmt.Errorf("get: %w", &oauth2.RetrieveError{Response: &http.Response{StatusCode: status}})
 		if got := noToken(err); got != want {
 			t.Errorf("%d: refused is %t", status, got)
+		}
+		err = fmt.Errorf("get: oauth2/google: status code %d: {}", status)
+		if got := noToken(err); got != want {
+			t.Errorf("%v: refused is %t", err, got)
 		}
 	}
 }
