@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -31,7 +32,8 @@ const (
 type Output struct {
 	format  Format
 	allowed []Format
-	// Paste, if it is set, makes the command lines in a text for people such that can be pasted.
+	// Paste, if it is set, makes the command lines in a text such that can be pasted: in what is
+	// for people, and in the strings of what is for programs, which show them to people.
 	Paste func(text string) string
 }
 
@@ -83,9 +85,9 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 	}
 	switch o.format {
 	case JSON:
-		b, err = indented(v)
+		b, err = o.indented(v)
 	case YAML:
-		if b, err = marshal(v); err == nil {
+		if b, err = o.marshal(v); err == nil {
 			b, err = yaml.JSONToYAML(b)
 		}
 	default:
@@ -103,8 +105,34 @@ func (o *Output) Print(w io.Writer, v any, text func(w io.Writer) error) error {
 	return nil
 }
 
-func indented(v any) ([]byte, error) {
+// stringLiteral finds the strings of JSON.
+var stringLiteral = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// marshal writes v as JSON, with command lines that can be pasted.
+func (o *Output) marshal(v any) ([]byte, error) {
 	b, err := marshal(v)
+	if err != nil || o.Paste == nil {
+		return b, err
+	}
+	return stringLiteral.ReplaceAllFunc(b, func(literal []byte) []byte {
+		var text string
+		if json.Unmarshal(literal, &text) != nil {
+			return literal
+		}
+		said := o.Paste(text)
+		if said == text {
+			return literal
+		}
+		changed, err := json.Marshal(said)
+		if err != nil {
+			return literal
+		}
+		return changed
+	}), nil
+}
+
+func (o *Output) indented(v any) ([]byte, error) {
+	b, err := o.marshal(v)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 func TestPrintInEachFormat(t *testing.T) {
@@ -34,6 +37,36 @@ func TestPrintInEachFormat(t *testing.T) {
 		}
 		if out.Text() != (format == Table) {
 			t.Errorf("%s: for people: %v", format, out.Text())
+		}
+	}
+}
+
+// TestCommandLinesForProgramsCanBePasted: a program shows them to people. What else is printed stays as it is.
+func TestCommandLinesForProgramsCanBePasted(t *testing.T) {
+	v := struct {
+		Hold, Other, Line string
+		Count             int
+	}{"run etcd-manager-ctl --backup-store=STORE resume", `"<&>\"`, "--backup-store=STOREHOUSE", 3}
+	for flag, want := range map[string]string{
+		"":                        "--backup-store=STORE",
+		"--backup-store=/x":       "--backup-store=/x",
+		`--backup-store='/a "b\'`: `--backup-store='/a "b\'`,
+	} {
+		for _, format := range []Format{JSON, YAML} {
+			o := &Output{format: format, Paste: func(text string) string { return plan.AtStore(text, flag) }}
+			var b bytes.Buffer
+			if err := o.Print(&b, v, nil); err != nil {
+				t.Fatal(err)
+			}
+			got := v
+			if err := yaml.Unmarshal(b.Bytes(), &got); err != nil {
+				t.Fatalf("%s: %v in %s", format, err, &b)
+			}
+			expect := v
+			expect.Hold = "run etcd-manager-ctl " + want + " resume"
+			if got != expect {
+				t.Errorf("%s, %q: %+v, want %+v", format, flag, got, expect)
+			}
 		}
 	}
 }
