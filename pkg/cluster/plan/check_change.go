@@ -104,7 +104,7 @@ func (c checker) drain(op *MemberDrain) error {
 
 // The least that a drain needs: etcd refuses to remove a voter where too few have been connected for
 // 5 s, and before 3.5.21 it may break off what it has begun when it is asked to end.
-const drainAfter = 10 * time.Second
+const drainGrace = 10 * time.Second
 
 var drainFrom = etcdversion.Must("3.5.21")
 
@@ -123,9 +123,9 @@ func (c checker) finishes(m cluster.Member) error {
 		case err != nil || n.Process.Since.IsZero():
 			return unsafe("drain", "it is not known for how long the etcd of %s has run, and etcd refuses removals at first; "+
 				"etcdadm member remove does without", v.Name)
-		case c.obs.At.Sub(n.Process.Since) < drainAfter:
+		case c.obs.At.Sub(n.Process.Since) < drainGrace:
 			return passing("drain", "the etcd of %s has run for %s, and until it has for %s etcd may refuse to remove %s", v.Name,
-				c.obs.At.Sub(n.Process.Since).Round(time.Second), drainAfter, m.Name)
+				c.obs.At.Sub(n.Process.Since).Round(time.Second), drainGrace, m.Name)
 		}
 	}
 	return nil

@@ -176,7 +176,8 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{"one that ran nobody knows how long", unknown, drain, false},
 		{"a peer port that was not tried", learner(cluster.Link{}), promote, true},
 		{"one that fails", learner(cluster.Link{Tried: true, Why: "x", Down: 9 * time.Second}), promote, true},
-		{"one that has failed for longer", learner(cluster.Link{Tried: true, Why: "x", Down: 10 * time.Second}), promote, false},
+		{"one that has failed for longer", learner(cluster.Link{Tried: true, Why: "x", Down: 10 * time.Second}), promote,
+			false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := plan.Check(cluster.Spec{}, tc.obs, tc.op)

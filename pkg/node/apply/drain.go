@@ -23,7 +23,7 @@ const (
 )
 
 // drain has the node of a member that is about to be removed drain it. That it could not
-// be done keeps nobody from being removed, so no error is returned: it is told to Undrained.
+// be done keeps nobody from being removed, so no error is returned: it is given to Undrained.
 func (c *Coordinator) drain(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op *plan.MemberDrain) {
 	if plan.Check(spec, obs, op) != nil {
 		return

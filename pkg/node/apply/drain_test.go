@@ -87,11 +87,11 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 		change  func(st *stage)
 		execute func(ctx context.Context, term cluster.Term) error
 		want    []string
-		// told is what is said of an order that failed.
-		told string
+		// reported is what is said of an order that failed.
+		reported string
 	}{
 		{name: "it is drained", want: drained},
-		{name: "its node cannot do it", want: drained, told: "c: not understood",
+		{name: "its node cannot do it", want: drained, reported: "c: not understood",
 			execute: func(context.Context, cluster.Term) error { return errors.New("not understood") }},
 		{name: "the last try failed", want: []string{"close", "close", "remove 3", "close"},
 			change: func(st *stage) {
@@ -107,15 +107,15 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 			if tc.change != nil {
 				tc.change(st)
 			}
-			told := ""
+			reported := ""
 			c := st.coordinator()
-			c.Undrained = func(node cluster.NodeName, why error) { told = fmt.Sprintf("%s: %s", node, why) }
+			c.Undrained = func(node cluster.NodeName, why error) { reported = fmt.Sprintf("%s: %s", node, why) }
 			err := c.Do(t.Context(), cluster.Spec{}, st.obs, removeC)
 			if (err == nil) != (tc.want != nil) {
 				t.Fatal(err)
 			}
-			if told != tc.told {
-				t.Errorf("it is told %q, want %q", told, tc.told)
+			if reported != tc.reported {
+				t.Errorf("it is reported %q, want %q", reported, tc.reported)
 			}
 			st.said(t, tc.want...)
 		})

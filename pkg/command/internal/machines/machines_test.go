@@ -243,7 +243,8 @@ func TestAnEtcdThatDoesNotAnswerIsNotWaitedForInSilence(t *testing.T) {
 		if want := "note: no answer yet from etcd at https://127.0.0.1:" + port + "\n"; strings.Count(errs, want) != 1 {
 			t.Errorf("%s: want once %q in\n%s", command, want, errs)
 		}
-		if _, errs, _ = call(t, append([]string{command, "--log-level=error"}, args...)...); strings.Contains(errs, "note: ") {
+		_, errs, _ = call(t, append([]string{command, "--log-level=error"}, args...)...)
+		if strings.Contains(errs, "note: ") {
 			t.Errorf("%s --log-level=error: %s", command, errs)
 		}
 	}

@@ -19,19 +19,19 @@ import (
 // what is done and what there is, -1 if that is unknown, and finish at the
 // end, which removes the bar. What is reported after that begins another bar.
 // Both may be called by any goroutine. Unless w is a terminal, there is a line
-// for what takes longer than [cli.NoticeAfter], and one each ten seconds from then on.
+// for what takes longer than [cli.NoticeDelay], and one each ten seconds from then on.
 func Bar(w io.Writer, what string) (report func(done, total int64), finish func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		l := &lines{w: w, what: what, next: time.Now().Add(cli.NoticeAfter)}
+		l := &lines{w: w, what: what, next: time.Now().Add(cli.NoticeDelay)}
 		return l.report, func() {}
 	}
 	b := &bar{terminal: f, what: what}
 	return b.report, b.finish
 }
 
-// Watched is Bar for work that may stop in the middle: where nothing is reported for [cli.NoticeAfter],
-// w is told so once, with what is waited for, and how far the work has come.
+// Watched is Bar for work that may stop in the middle: where nothing is reported for [cli.NoticeDelay],
+// w is notified once, with what is waited for, and how far the work has come.
 func Watched(w io.Writer, what, waits string) (report func(done, total int64), finish func()) {
 	if _, ok := w.(*os.File); !ok {
 		w = &locked{w: w} // two goroutines write to it
@@ -75,7 +75,7 @@ func (s *stall) note(done, total int64) {
 func (s *stall) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.last) < cli.NoticeAfter {
+	if time.Since(s.last) < cli.NoticeDelay {
 		return ""
 	}
 	return ", after " + amount(s.done, s.total)
@@ -101,8 +101,8 @@ func (l *locked) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// again is how often there is a line where there is no terminal.
-const again = 10 * time.Second
+// lineInterval is how often there is a line where there is no terminal.
+const lineInterval = 10 * time.Second
 
 // lines are what is printed where there is no terminal.
 type lines struct {
@@ -117,7 +117,7 @@ func (l *lines) report(done, total int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); !now.Before(l.next) && done != total {
-		l.next = now.Add(again)
+		l.next = now.Add(lineInterval)
 		fmt.Fprintf(l.w, "note: %s: %s\n", l.what, amount(done, total))
 	}
 }
