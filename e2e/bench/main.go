@@ -1,7 +1,7 @@
 // Command bench measures how fast a managed cluster is bootstrapped and fixed, what
 // it costs at rest, and how fast a large database is backed up and restored. Each
 // time stands beside its floor: what bare etcd and its own tools take on the same
-// machine in the same run. It prints tables in Markdown.
+// machine in the same run. It prints tables in Markdown; docs/performance.md has them.
 package main
 
 import (
