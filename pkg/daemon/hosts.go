@@ -9,6 +9,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
@@ -62,7 +63,7 @@ func (h *hostsFile) ask(ctx context.Context) {
 
 // write makes the file say what is known now. What it says is remembered on the
 // data volume: the next container begins with it.
-func (h *hostsFile) write() {
+func (h *hostsFile) write(ctx context.Context) {
 	d := h.d
 	if d.c.HostsFile == "" {
 		return
@@ -71,7 +72,7 @@ func (h *hostsFile) write() {
 	defer h.mu.Unlock()
 	s := d.state.State()
 	entries := h.known(s).Entries()
-	_, err := hostfs.WriteHosts(d.c.HostsFile, hostfs.HostsKey(d.c.ClusterName), entries)
+	_, err := hostfs.WriteHosts(ctx, d.c.HostsFile, hostfs.HostsKey(d.c.ClusterName), entries)
 	if err == nil && !slices.Equal(entries, s.Hosts) {
 		err = d.state.Update(nodestate.Found(entries))
 	}
@@ -79,7 +80,7 @@ func (h *hostsFile) write() {
 	case err == nil && h.failing != "":
 		h.failing = ""
 		d.log.Info("the hosts file can be written again", "file", d.c.HostsFile)
-	case err != nil && err.Error() != h.failing:
+	case err != nil && ctx.Err() == nil && err.Error() != h.failing:
 		h.failing = err.Error()
 		d.log.Error("the hosts file cannot be written; members do not find each other by name", "file", d.c.HostsFile,
 			"error", err)
@@ -119,14 +120,7 @@ func (h *hostsFile) run(ctx context.Context) {
 	if h.d.c.HostsFile == "" {
 		return
 	}
-	tick := time.NewTicker(hostsInterval)
-	defer tick.Stop()
-	for {
-		h.write()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range wait.Every(ctx, hostsInterval) {
+		h.write(ctx)
 	}
 }

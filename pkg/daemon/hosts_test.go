@@ -53,7 +53,7 @@ func TestHostsAreAskedForBeforeTheMemberStarts(t *testing.T) {
 			}}
 			d.hosts.d = d
 			d.hosts.ask(t.Context())
-			d.hosts.write()
+			d.hosts.write(t.Context())
 			var got []string
 			for _, e := range state.State().Hosts {
 				got = append(got, e.Address+" "+e.Name)

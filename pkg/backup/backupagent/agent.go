@@ -13,6 +13,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup/backupagent/sweep"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // A Store is what an agent does with a backup store: [store.Store] is one.
@@ -160,13 +161,8 @@ func (a *Agent) sleepUntil(ctx context.Context, t time.Time) {
 	for {
 		// Without its monotonic reading, so that a clock that is set counts.
 		left := t.Round(0).Sub(a.c.Clock().Round(0))
-		if left <= 0 {
+		if left <= 0 || wait.For(ctx, min(left, time.Minute)) != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(min(left, time.Minute)):
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/internal/timerslack"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // Priorities of what a drill runs: it must not slow down the member beside it.
@@ -160,13 +161,14 @@ func (t *tail) String() string {
 	return string(text[max(0, len(text)-maxSaid):])
 }
 
+// askInterval is the pause between two questions to an etcd that is starting.
+const askInterval = 10 * time.Millisecond
+
 // errEnded says that a context ended while etcd was waited for.
 var errEnded = errors.New("etcd did not serve in time")
 
 // await calls ask until it succeeds, the process ends or the context does.
 func (p *process) await(ctx context.Context, ask func(context.Context) error) error {
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
 	for {
 		try, cancel := context.WithTimeout(ctx, time.Second)
 		err := ask(try)
@@ -174,12 +176,14 @@ func (p *process) await(ctx context.Context, ask func(context.Context) error) er
 		if err == nil {
 			return nil
 		}
+		stopped := wait.Until(ctx, askInterval, p.gone)
 		select {
 		case <-p.gone:
 			return p.died()
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w; the last answer: %w; its output: %s", errEnded, context.Cause(ctx), err, p.said)
-		case <-poll.C:
+		default:
+		}
+		if stopped != nil {
+			return fmt.Errorf("%w: %w; the last answer: %w; its output: %s", errEnded, stopped, err, p.said)
 		}
 	}
 }

@@ -88,22 +88,19 @@ func (m *Machine) awaitVote(ctx context.Context, r *Result) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(m.cfg.Timeouts.Start))
 	defer cancel()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
+	for wait.Until(ctx, pause, v.done) == nil {
 		select {
 		case <-v.done:
 			m.noteVote(r)
 			return v.reported
-		case <-ctx.Done():
+		default:
+		}
+		s, err := m.initSystem.Status(ctx)
+		if err != nil || s.State != initsystem.Running && s.State != initsystem.Starting {
 			return false
-		case <-tick.C:
-			s, err := m.initSystem.Status(ctx)
-			if err != nil || s.State != initsystem.Running && s.State != initsystem.Starting {
-				return false
-			}
 		}
 	}
+	return false
 }
 
 // noteVote reports the step that was done beside the others, once. Where the list has it

@@ -2,6 +2,7 @@ package hostfs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
 // ErrOverwritten is returned by [WriteHosts] when other writers replaced its
@@ -44,17 +46,19 @@ func HostsKey(clusterName string) string { return "etcd-manager[" + clusterName 
 // lock on the file. Others may overwrite it, so WriteHosts observes again after
 // a short pause and writes again, a bounded number of times, and then returns
 // [ErrOverwritten]. All in all it takes a few milliseconds, and at most about
-// three seconds.
-func WriteHosts(path, key string, entries []cluster.HostEntry) (changed bool, err error) {
+// three seconds. Where ctx ends it waits no longer, neither for the lock nor to
+// observe again, and returns the cause; a write that has begun is finished.
+func WriteHosts(ctx context.Context, path, key string, entries []cluster.HostEntry) (changed bool, err error) {
 	if err := checkHosts(key, entries); err != nil {
 		return false, fmt.Errorf("write hosts file %s: %w", path, err)
 	}
-	return writeHosts(path, newBlock(key), entries, pause)
+	return writeHosts(ctx, path, newBlock(key), entries, pause)
 }
 
-// writeHosts is WriteHosts; wait is what it does between writing and looking
+// writeHosts is WriteHosts; wait is what it does between writing and observing
 // again.
-func writeHosts(path string, b block, entries []cluster.HostEntry, wait func()) (changed bool, err error) {
+func writeHosts(ctx context.Context, path string, b block, entries []cluster.HostEntry,
+	wait func(context.Context) error) (changed bool, err error) {
 	for try := 0; ; try++ {
 		// Without the lock, and read-only: a right file needs nothing else.
 		right, err := isRight(path, b, entries)
@@ -67,11 +71,13 @@ func writeHosts(path string, b block, entries []cluster.HostEntry, wait func()) 
 		if try == hostsTries {
 			return changed, fmt.Errorf("write hosts file %s: %w", path, ErrOverwritten)
 		}
-		if err := rewrite(path, b, entries); err != nil {
+		if err := rewrite(ctx, path, b, entries); err != nil {
 			return changed, fmt.Errorf("write hosts file %s: %w", path, err)
 		}
 		changed = true
-		wait()
+		if err := wait(ctx); err != nil {
+			return changed, fmt.Errorf("write hosts file %s: %w", path, err)
+		}
 	}
 }
 
@@ -85,13 +91,13 @@ func isRight(path string, b block, entries []cluster.HostEntry) (bool, error) {
 
 // rewrite reads the file, replaces the block and writes the file, all under
 // the lock.
-func rewrite(path string, b block, entries []cluster.HostEntry) (err error) {
+func rewrite(ctx context.Context, path string, b block, entries []cluster.HostEntry) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := waitFlock(f); err != nil {
+	if err := waitFlock(ctx, f); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
 	content, err := io.ReadAll(f)
@@ -101,14 +107,16 @@ func rewrite(path string, b block, entries []cluster.HostEntry) (err error) {
 	return overwrite(f, content, []byte(b.render(string(content), entries)))
 }
 
-// waitFlock takes the lock on f, and gives up after hostsLocks pauses.
-func waitFlock(f *os.File) error {
+// waitFlock takes the lock on f, and gives up after hostsLocks pauses, or when ctx ends.
+func waitFlock(ctx context.Context, f *os.File) error {
 	for try := 1; ; try++ {
 		err := flock(f)
 		if !errors.Is(err, unix.EWOULDBLOCK) || try == hostsLocks {
 			return err
 		}
-		pause()
+		if stopped := pause(ctx); stopped != nil {
+			return fmt.Errorf("%w: %w", stopped, err)
+		}
 	}
 }
 
@@ -134,6 +142,6 @@ func overwrite(f *os.File, old, new []byte) error {
 
 // pause waits for a random time of up to hostsPause, so that two writers do
 // not keep in step.
-func pause() {
-	<-time.After(time.Millisecond + rand.N(hostsPause))
+func pause(ctx context.Context) error {
+	return wait.For(ctx, time.Millisecond+rand.N(hostsPause))
 }

@@ -1,6 +1,7 @@
 package hostfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,12 +77,12 @@ func TestWriteHosts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "hosts")
 			put(t, path, c.before)
-			changed, err := WriteHosts(path, key, c.entries)
+			changed, err := WriteHosts(t.Context(), path, key, c.entries)
 			if err != nil || changed != (c.before != c.after) {
 				t.Errorf("changed %v, error %v", changed, err)
 			}
 			wantContent(t, path, c.after)
-			if changed, err := WriteHosts(path, key, c.entries); changed || err != nil {
+			if changed, err := WriteHosts(t.Context(), path, key, c.entries); changed || err != nil {
 				t.Errorf("second write: changed %v, error %v", changed, err)
 			}
 			got, err := readHosts(path, key)
@@ -97,20 +98,20 @@ func TestWriteHosts(t *testing.T) {
 
 func TestWriteHostsDoesNotTouchRightFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
-	if changed, err := WriteHosts(path, key, nil); changed || err != nil {
+	if changed, err := WriteHosts(t.Context(), path, key, nil); changed || err != nil {
 		t.Fatalf("no entries, no file: %v, %v", changed, err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a file was made for no entries: %v", err)
 	}
-	if _, err := WriteHosts(path, key, entries("10.0.0.1=a")); err != nil {
+	if _, err := WriteHosts(t.Context(), path, key, entries("10.0.0.1=a")); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := WriteHosts(path, key, entries("10.0.0.1=a")); changed || err != nil {
+	if changed, err := WriteHosts(t.Context(), path, key, entries("10.0.0.1=a")); changed || err != nil {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
 	after, err := os.Stat(path)
@@ -132,7 +133,7 @@ func TestWriteHostsInPlaceOnBindMount(t *testing.T) {
 	if err := os.Rename(host, path); err == nil {
 		t.Fatal("this is no mount point")
 	}
-	if _, err := WriteHosts(path, key, entries("10.0.0.1=a")); err != nil {
+	if _, err := WriteHosts(t.Context(), path, key, entries("10.0.0.1=a")); err != nil {
 		t.Fatal(err)
 	}
 	wantContent(t, host, localhost+"\n"+guarded("10.0.0.1\ta\n"))
@@ -145,7 +146,7 @@ func TestWriteHostsOfManyWritersKeepsAllBlocks(t *testing.T) {
 	for i := range 6 {
 		wg.Go(func() {
 			for round := range 3 {
-				_, err := WriteHosts(path, fmt.Sprintf("key-%d", i), entries(fmt.Sprintf("10.0.%d.%d=a", i, round)))
+				_, err := WriteHosts(t.Context(), path, fmt.Sprintf("key-%d", i), entries(fmt.Sprintf("10.0.%d.%d=a", i, round)))
 				if err != nil {
 					t.Error(err)
 				}
@@ -158,8 +159,8 @@ func TestWriteHostsOfManyWritersKeepsAllBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 6 {
-		if changed, err := WriteHosts(path, fmt.Sprintf("key-%d", i), entries(fmt.Sprintf("10.0.%d.2=a", i))); changed ||
-			err != nil {
+		last := entries(fmt.Sprintf("10.0.%d.2=a", i))
+		if changed, err := WriteHosts(t.Context(), path, fmt.Sprintf("key-%d", i), last); changed || err != nil {
 			t.Errorf("key %d does not leave the right file alone: %v, %v", i, changed, err)
 		}
 		got, err := readHosts(path, fmt.Sprintf("key-%d", i))
@@ -174,19 +175,21 @@ func TestWriteHostsOfManyWritersKeepsAllBlocks(t *testing.T) {
 
 // rudeWriter returns a function that puts content into the file, without the
 // lock, the first n times that it is called.
-func rudeWriter(t *testing.T, path, content string, n int) func() {
+func rudeWriter(t *testing.T, path, content string, n int) func(context.Context) error {
 	t.Helper()
-	return func() {
+	return func(context.Context) error {
 		if n--; n >= 0 {
 			put(t, path, content)
 		}
+		return nil
 	}
 }
 
 func TestWriteHostsWritesAgainAfterOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	put(t, path, localhost)
-	changed, err := writeHosts(path, newBlock(key), entries("10.0.0.1=a"), rudeWriter(t, path, localhost, hostsTries-1))
+	rude := rudeWriter(t, path, localhost, hostsTries-1)
+	changed, err := writeHosts(t.Context(), path, newBlock(key), entries("10.0.0.1=a"), rude)
 	if !changed || err != nil {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
@@ -196,7 +199,8 @@ func TestWriteHostsWritesAgainAfterOverwrite(t *testing.T) {
 func TestWriteHostsGivesUpInTheEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	put(t, path, localhost)
-	_, err := writeHosts(path, newBlock(key), entries("10.0.0.1=a"), rudeWriter(t, path, localhost, hostsTries))
+	rude := rudeWriter(t, path, localhost, hostsTries)
+	_, err := writeHosts(t.Context(), path, newBlock(key), entries("10.0.0.1=a"), rude)
 	if !errors.Is(err, ErrOverwritten) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v, want ErrOverwritten and the path", err)
 	}
@@ -214,11 +218,37 @@ func TestWriteHostsGivesUpWaitingForTheLock(t *testing.T) {
 	if err := flock(f); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := WriteHosts(path, key, entries("10.0.0.1=a"))
+	changed, err := WriteHosts(t.Context(), path, key, entries("10.0.0.1=a"))
 	if changed || !errors.Is(err, unix.EWOULDBLOCK) {
 		t.Fatalf("changed %v, got %v", changed, err)
 	}
 	wantContent(t, path, localhost)
+}
+
+// A daemon that ends waits for nobody who has the lock, nor for who writes over its block.
+func TestWriteHostsEndsWithItsContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts")
+	put(t, path, localhost)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	changed, err := WriteHosts(ctx, path, key, entries("10.0.0.1=a"))
+	if !changed || !errors.Is(err, enough) {
+		t.Errorf("after its write: changed %v, got %v", changed, err)
+	}
+	wantContent(t, path, localhost+"\n"+guarded("10.0.0.1\ta\n"))
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := flock(f); err != nil {
+		t.Fatal(err)
+	}
+	changed, err = WriteHosts(ctx, path, key, entries("10.0.0.2=a"))
+	if changed || !errors.Is(err, enough) || !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("beside who has the lock: changed %v, got %v", changed, err)
+	}
 }
 
 func TestWriteHostsRefusesWhatBreaksTheFile(t *testing.T) {
@@ -238,7 +268,7 @@ func TestWriteHostsRefusesWhatBreaksTheFile(t *testing.T) {
 		{key, entries("10.0.0=a"), "not an IP address"},
 		{key, entries("=a"), "not an IP address"},
 	} {
-		if _, err := WriteHosts(path, c.key, c.entries); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := WriteHosts(t.Context(), path, c.key, c.entries); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q %v: got %v, want %q", c.key, c.entries, err, c.want)
 		}
 	}
@@ -247,7 +277,7 @@ func TestWriteHostsRefusesWhatBreaksTheFile(t *testing.T) {
 
 func TestHostsFileThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := WriteHosts(dir, key, entries("10.0.0.1=a")); !errors.Is(err, syscall.EISDIR) {
+	if _, err := WriteHosts(t.Context(), dir, key, entries("10.0.0.1=a")); !errors.Is(err, syscall.EISDIR) {
 		t.Errorf("got %v, want EISDIR", err)
 	}
 	if _, err := readHosts(dir, key); !errors.Is(err, syscall.EISDIR) {
@@ -256,7 +286,8 @@ func TestHostsFileThatIsNoFile(t *testing.T) {
 	if got, err := readHosts(filepath.Join(dir, "none"), key); len(got) != 0 || err != nil {
 		t.Errorf("missing file: %v, %v", got, err)
 	}
-	if _, err := WriteHosts(filepath.Join(dir, "no", "dir"), key, entries("10.0.0.1=a")); !errors.Is(err, fs.ErrNotExist) {
+	_, err := WriteHosts(t.Context(), filepath.Join(dir, "no", "dir"), key, entries("10.0.0.1=a"))
+	if !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want not exist", err)
 	}
 }
@@ -269,13 +300,13 @@ func TestOverwriteOnFullDiskKeepsTheLinesOfOthers(t *testing.T) {
 	for i := range 5000 {
 		many = append(many, cluster.HostEntry{Address: fmt.Sprintf("10.1.%d.%d", i/250, i%250), Name: "node"})
 	}
-	if _, err := WriteHosts(path, key, many); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := WriteHosts(t.Context(), path, key, many); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("got %v, want ENOSPC", err)
 	}
 	if content, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(content), localhost) {
 		t.Fatalf("file begins %.40q, %v", content, err)
 	}
-	if _, err := WriteHosts(path, key, entries("10.0.0.1=a")); err != nil {
+	if _, err := WriteHosts(t.Context(), path, key, entries("10.0.0.1=a")); err != nil {
 		t.Fatal(err)
 	}
 	wantContent(t, path, localhost+"\n"+guarded("10.0.0.1\ta\n"))

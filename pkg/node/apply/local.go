@@ -68,7 +68,7 @@ type LocalOptions struct {
 	UserEnv map[string]string
 	// Names, if not nil, makes the names of nodes known to this machine. It is called
 	// before a process is started.
-	Names func()
+	Names func(context.Context)
 	// OtherPatch, if not nil, is called when there are no binaries of the version that a
 	// member is to run, and which patch of it is started.
 	OtherPatch func(v etcdversion.Version, path string)

@@ -224,7 +224,7 @@ func (l *Local) spawn(ctx context.Context, s nodestate.State, initial etcdconf.S
 		}
 	}
 	if l.o.Names != nil {
-		l.o.Names()
+		l.o.Names(ctx)
 	}
 	if _, err := l.o.Bin.Find(s.Assigned.Version); err != nil && l.o.OtherPatch != nil {
 		l.o.OtherPatch(s.Assigned.Version, cfg.Path)
