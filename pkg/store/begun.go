@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 )
 
 // Begun reports whether the store is that of a cluster: whether it holds a spec, a
@@ -18,8 +19,8 @@ func (s *Store) Begun(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, o := range found {
-		// Trying the store and announcing a change leave these, wherever that was.
-		if o.key != probeKey && o.key != changedKey {
+		// Trying the store, announcing a change and asking for one leave these, wherever that was.
+		if o.key != probeKey && o.key != changedKey && !strings.HasPrefix(o.key, askedPrefix) {
 			return true, nil
 		}
 	}

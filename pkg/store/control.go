@@ -128,7 +128,7 @@ func (s *Store) PutClosed(ctx context.Context, r Closed) error {
 		// The next one lists them again.
 		return nil
 	}
-	for _, o := range oldClosed(listed) {
+	for _, o := range beyond(listed, closedPrefix, MaxClosed) {
 		if o.key == closedPrefix+r.Name || s.Delete(ctx, o.key) != nil {
 			break
 		}
@@ -136,14 +136,14 @@ func (s *Store) PutClosed(ctx context.Context, r Closed) error {
 	return nil
 }
 
-// oldClosed returns the records beyond the newest MaxClosed.
-func oldClosed(listed []object) []object {
-	closed := slices.Clone(listed)
-	closed = slices.DeleteFunc(closed, func(o object) bool { _, ok := child(o.key, closedPrefix); return !ok })
-	slices.SortFunc(closed, func(a, b object) int {
+// beyond returns the objects below a prefix without the newest n.
+func beyond(listed []object, prefix string, n int) []object {
+	own := slices.Clone(listed)
+	own = slices.DeleteFunc(own, func(o object) bool { _, ok := child(o.key, prefix); return !ok })
+	slices.SortFunc(own, func(a, b object) int {
 		return cmp.Or(b.modTime.Compare(a.modTime), cmp.Compare(b.key, a.key))
 	})
-	return closed[min(len(closed), MaxClosed):]
+	return own[min(len(own), n):]
 }
 
 // Closed returns the newest [MaxClosed] ends of requests, newest first. Records that
@@ -153,7 +153,7 @@ func (s *Store) Closed(ctx context.Context) ([]Closed, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := oldClosed(listed)
+	old := beyond(listed, closedPrefix, MaxClosed)
 	var all []Closed
 	for _, o := range listed {
 		if _, ok := child(o.key, closedPrefix); !ok || containsKey(old, o.key) {

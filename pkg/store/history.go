@@ -22,12 +22,14 @@ const maxStatus = 1 << 20
 // for a value of a kilobyte in the memory of who reads it.
 const maxFields = 20_000
 
-// A HistoryEntry is one operation that a coordinator carried out.
+// A HistoryEntry is one operation that a coordinator carried out, or what a person asked for.
 type HistoryEntry struct {
 	// At is when it began, Took how long it lasted.
-	At   time.Time        `json:"at"`
-	Term cluster.Term     `json:"term,omitempty"`
-	By   cluster.NodeName `json:"by,omitempty"`
+	At   time.Time    `json:"at"`
+	Term cluster.Term `json:"term,omitempty"`
+	// By is the coordinator. With Asked it is the person, as user@host, and Line what that has run.
+	By    cluster.NodeName `json:"by,omitempty"`
+	Asked bool             `json:"asked,omitempty"`
 	// Line is the operation's command line, Why the reason for it.
 	Line string        `json:"line"`
 	Why  string        `json:"why,omitempty"`
@@ -36,11 +38,18 @@ type HistoryEntry struct {
 	Error string `json:"error,omitempty"`
 }
 
-// History returns what the coordinators did, newest last; nothing when there is
-// no history. The error is ErrGarbage for one that cannot be read.
+// History returns what the coordinators did and what persons asked for, newest last; nothing
+// when there is no history. The error is ErrGarbage for one that cannot be read.
 func (s *Store) History(ctx context.Context) ([]HistoryEntry, error) {
-	all, _, err := s.history(ctx)
-	return all, err
+	operations, _, err := s.history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return merged(operations, asked), nil
 }
 
 func (s *Store) history(ctx context.Context) ([]HistoryEntry, []byte, error) {

@@ -17,6 +17,7 @@ const (
 	nodePrefix        = "control/nodes/"
 	requestPrefix     = "control/requests/"
 	historyKey        = "control/history"
+	askedPrefix       = "control/asked/"
 	ordersPrefix      = "control/orders/"
 	damagedHistoryKey = "control/history.damaged"
 

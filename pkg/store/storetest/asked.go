@@ -1,0 +1,104 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/etcdadm/etcdadm/pkg/store"
+)
+
+// lines are those of a history, each with who it is of.
+func lines(t *testing.T, s *store.Store) string {
+	t.Helper()
+	list, err := s.History(t.Context())
+	must(t, err)
+	var all []string
+	for _, e := range list {
+		text := string(e.By) + ":" + e.Line
+		if e.Asked {
+			text += "?"
+		}
+		if e.Error != "" {
+			text += "!" + e.Error
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+// asked checks that the history has what persons asked for, at its place among the operations.
+func asked(t *testing.T, open func() *store.Store) {
+	s, other, ctx := open(), open(), t.Context()
+	ask := func(after time.Duration, line string) store.HistoryEntry {
+		return store.HistoryEntry{At: at.Add(after), By: "ann@m1", Line: line}
+	}
+	is := func(want string) {
+		t.Helper()
+		if got := lines(t, other); got != want {
+			t.Errorf("the history is %s, want %s", got, want)
+		}
+	}
+	second := ask(2*time.Second, "resume")
+	must(t, s.RecordAsked(ctx, second))
+	must(t, s.RecordAsked(ctx, ask(time.Second, "pause")))
+	is("ann@m1:pause? ann@m1:resume?")
+	must(t, s.AppendHistory(ctx, store.HistoryEntry{At: at, By: "a", Line: "x"}))
+	must(t, s.AppendHistory(ctx, store.HistoryEntry{At: at.Add(2 * time.Second), By: "a", Line: "y"}))
+	want := "a:x ann@m1:pause? ann@m1:resume? a:y"
+	is(want)
+	// What is appended does not take the records into the history, and once more is once.
+	must(t, s.RecordAsked(ctx, second))
+	must(t, other.AppendHistory(ctx, store.HistoryEntry{At: at.Add(time.Second), By: "b", Line: "late"}))
+	want += " b:late"
+	is(want)
+	second.Error = "denied"
+	must(t, s.RecordAsked(ctx, second))
+	is(strings.Replace(want, "resume?", "resume?!denied", 1))
+	// What is none does not count, and what claims to be a coordinator's is not.
+	put(t, s, "control/asked/x", "x")
+	put(t, s, "control/asked/y", `{"at":"2026-01-01T00:00:00Z","line":1}`)
+	put(t, s, "control/asked/z", `{}`)
+	put(t, s, "control/asked/large", `{"at":"2026-01-01T00:00:00Z","line":"`+strings.Repeat("x", 1<<20)+`"}`)
+	put(t, s, "control/asked/deep/pause", `{"at":"2026-01-01T00:00:00Z","line":"pause"}`)
+	is(strings.Replace(want, "resume?", "resume?!denied", 1))
+	put(t, s, "control/asked/v", `{"at":"3026-01-01T00:00:00Z","term":9,"by":"c","line":"z","later":{"field":1}}`)
+	is(strings.Replace(want, "resume?", "resume?!denied", 1) + " c:z?")
+	if v := poll(t, s); len(v.Problems) > 0 {
+		t.Errorf("a poll finds %v", v.Problems)
+	}
+}
+
+// askedBound checks that persons at the same time lose nothing, and that there is an end to it.
+func askedBound(t *testing.T, open func() *store.Store) {
+	stores, ctx := []*store.Store{open(), open()}, t.Context()
+	record := func(i int, line string) {
+		if err := stores[i%2].RecordAsked(ctx, store.HistoryEntry{
+			At: at.Add(time.Duration(i) * time.Second), By: "ann@m1", Line: line, Why: strings.Repeat("é", 3<<10),
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+	var group sync.WaitGroup
+	for i := range store.MaxAsked {
+		group.Go(func() { record(i, fmt.Sprint(i)) })
+	}
+	group.Wait()
+	if got := len(strings.Fields(lines(t, stores[0]))); got != store.MaxAsked {
+		t.Errorf("of %d records %d are there", store.MaxAsked, got)
+	}
+	for i := range 3 {
+		record(store.MaxAsked+i, "last")
+	}
+	list, err := stores[1].History(ctx)
+	must(t, err)
+	if len(list) != store.MaxAsked || list[len(list)-1].Line != "last" || len(list[0].Why) > 1100 {
+		t.Errorf("%d records, the last %.100v", len(list), list[len(list)-1])
+	}
+	v := poll(t, stores[0])
+	if len(v.Problems) > 0 {
+		t.Errorf("a poll finds %v", v.Problems)
+	}
+}
