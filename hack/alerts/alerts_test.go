@@ -115,6 +115,15 @@ var scenes = []scene{
 		 etcdadm_member_db_size_bytes{cluster="main",member="a"} 40x576
 		 etcdadm_member_db_size_bytes{cluster="events",member="a"} 400x576`},
 	{"EtcdadmDatabaseNearQuota",
+		`etcdadm_member_db_size_bytes{cluster="main",member="a",instance="a"} 81x576
+		 etcdadm_member_db_size_bytes{cluster="main",member="b",instance="a"} 10x576
+		 etcdadm_etcd_quota_bytes{cluster="main",instance="a"} 100x576
+		 etcdadm_etcd_quota_bytes{cluster="main",instance="b"} 0x576`, // b has none
+		`etcdadm_member_db_size_bytes{cluster="main",member="a",instance="a"} 79x576
+		 etcdadm_member_db_size_bytes{cluster="two",member="a",instance="b"} 81x576
+		 etcdadm_etcd_quota_bytes{cluster="main",instance="a"} 100x576
+		 etcdadm_etcd_quota_bytes{cluster="two",instance="b"} 0x576`},
+	{"EtcdadmMemberNearQuota",
 		`etcd_mvcc_db_total_size_in_bytes{cluster="main",instance="a"} 81x576
 		 etcd_server_quota_backend_bytes{cluster="main",instance="a"} 100x576`,
 		`etcd_mvcc_db_total_size_in_bytes{cluster="main",instance="a"} 79x576

@@ -22,6 +22,8 @@ type sources struct {
 	Process  func() cluster.ProcessState
 	Restarts func() int
 	Storage  func() cluster.Storage
+	// Quota is etcdconf.Quota of what etcd gets, 0 for none.
+	Quota int64
 	// HasLeader asks this node's member.
 	HasLeader func() bool
 	Paused    func() bool
@@ -110,6 +112,9 @@ func (from sources) collectors() []prometheus.Collector {
 			func() float64 { return one(from.Process() == cluster.ProcessRunning) }),
 		gauge("etcdadm_etcd_has_leader", "1 where this node's member of etcd answers and knows a leader, as of half a second ago at most.",
 			func() float64 { return one(from.HasLeader()) }),
+		gauge("etcdadm_etcd_quota_bytes",
+			"Size of the database at which this node's etcd takes no more writes, by its settings, 0 without a limit.",
+			func() float64 { return float64(from.Quota) }),
 		gauge("etcdadm_disk_healthy", "0 while the disk of this node's etcd hangs or fails.",
 			func() float64 { return one(!from.Storage().Bad()) }),
 		gauge("etcdadm_disk_write_seconds", "How long the last write to that disk took.",

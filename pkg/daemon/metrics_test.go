@@ -142,8 +142,10 @@ func TestADaemonReportsOfItself(t *testing.T) {
 		return cluster.Storage{State: cluster.StorageHung, Latency: 250 * time.Millisecond}
 	}
 	from.CertNotAfter = func() time.Time { return time.Unix(1e6, 0) }
+	from.Quota = 4096
 	page := gathered(t, newMetrics(from))
 	wantLines(t, page, "etcdadm_paused 1", "etcdadm_disk_healthy 0", "etcdadm_disk_write_seconds 0.25",
+		"etcdadm_etcd_quota_bytes 4096",
 		"etcdadm_certificate_expiry_timestamp_seconds 1e+06", "etcdadm_coordinator 0", "etcdadm_etcd_running 0")
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "etcdadm_") && !strings.Contains(line, `{cluster="main"`) {

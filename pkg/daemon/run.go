@@ -274,6 +274,7 @@ func (d *Daemon) openFleet(ctx context.Context) error {
 	status := d.proc.Status
 	d.nums = newMetrics(sources{
 		Cluster: d.c.ClusterName, Requests: d.store.Requests, Storage: d.node.local.Observer().Storage,
+		Quota:        etcdconf.Quota(d.c.UserEnv),
 		HasLeader:    seldom(ctx, d.now, d.node.local.Observer().HasLeader),
 		Process:      func() cluster.ProcessState { return status().State },
 		Restarts:     func() int { return status().Restarts },
