@@ -36,8 +36,8 @@ func parseWanted(args []string, before string) (w wanted, err error) {
 		return w, &cli.UsageError{Text: "no backup is named",
 			Next: "give its name, latest, or --before=2026-11-20T10:00:00Z; see the names: etcd-manager-ctl list-backups"}
 	case before != "":
-		if w.before, err = time.Parse(time.RFC3339, before); err != nil {
-			return w, cli.Usagef("--before=%s is not a time such as 2026-11-20T10:00:00Z", before)
+		if w.before, err = parseTime("before", before); err != nil {
+			return w, err
 		}
 		w.newest = true
 		return w, nil

@@ -22,15 +22,16 @@ import (
 type past struct {
 	// last is how many of the newest, zero for all.
 	last int
-	// before leaves out what began then or later, zero for nothing.
-	before time.Time
+	// before leaves out what began then or later, and after what began then or earlier; zero is for
+	// nothing.
+	before, after time.Time
 }
 
 // page returns the part of a list that is meant; the list has the newest last.
 func page[T any](p past, list []T, at func(T) time.Time) []T {
-	if !p.before.IsZero() {
-		list = slices.DeleteFunc(list, func(e T) bool { return !at(e).Before(p.before) })
-	}
+	list = slices.DeleteFunc(list, func(e T) bool {
+		return !p.before.IsZero() && !at(e).Before(p.before) || !p.after.IsZero() && !at(e).After(p.after)
+	})
 	if p.last > 0 {
 		list = list[max(0, len(list)-p.last):]
 	}
@@ -40,24 +41,31 @@ func page[T any](p past, list []T, at func(T) time.Time) []T {
 func (t *tool) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history", Short: "print the operations of the past", GroupID: "show", Args: cobra.NoArgs,
-		Long: `history prints what the coordinators did, and what was done by hand. With --orders it prints what the nodes
+		Long: `history prints what the coordinators did, what was done by hand, and what persons asked for with
+etcd-manager-ctl: who set the spec, paused, resumed, or queued a restore. With --orders it prints what the nodes
 themselves have written down: who ordered what of which node, and what was refused. To page back, give the time of
-the first line as --before. On a terminal long lines are cut; into a pipe they are whole.`,
+the first line as --before; --after gives all that began later. On a terminal long lines are cut; into a pipe they
+are whole.`,
 		Example: "  etcd-manager-ctl history -n 5\n  etcd-manager-ctl history --before=2026-11-20T10:00:00Z | less -S",
 	}
 	var p past
 	f := cmd.Flags()
 	f.IntVarP(&p.last, "last", "n", 20, "how many of the newest operations; 0 for all")
 	before := f.String("before", "", "only what began before this `time`")
+	after := f.String("after", "", "only what began after this `time`, and all of it unless --last is given")
 	orders := f.Bool("orders", false, "print the orders that each node has recorded")
 	cmd.RunE = t.run(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) (err error) {
 		if p.last < 0 {
 			return cli.Usagef("--last is %d, it must not be negative", p.last)
 		}
-		if *before != "" {
-			if p.before, err = time.Parse(time.RFC3339, *before); err != nil {
-				return cli.Usagef("--before=%s is not a time such as 2026-11-20T10:00:00Z", *before)
-			}
+		if p.before, err = parseTime("before", *before); err != nil {
+			return err
+		}
+		if p.after, err = parseTime("after", *after); err != nil {
+			return err
+		}
+		if *after != "" && !f.Changed("last") {
+			p.last = 0
 		}
 		show := func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
 			if *orders {
@@ -68,6 +76,17 @@ the first line as --before. On a terminal long lines are cut; into a pipe they a
 		return t.shows(show)(ctx, cmd, s, nil)
 	})
 	return cmd
+}
+
+// parseTime reads the value of a flag, of which none is no time.
+func parseTime(flag, value string) (at time.Time, err error) {
+	if value == "" {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339, value); err != nil {
+		return at, cli.Usagef("--%s=%s is not a time such as 2026-11-20T10:00:00Z", flag, value)
+	}
+	return at, nil
 }
 
 // narrow cuts the last two columns, of which the last gets a third at least, so that rows
@@ -115,23 +134,34 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 			note(cmd, "the history is empty")
 			return nil
 		}
+		width := top.Width(cmd.OutOrStdout())
 		rows := [][]string{{"AT", "TERM", "BY", "TOOK", "OPERATION", "RESULT"}}
 		for _, e := range list {
-			result := "done"
-			if e.Error != "" {
-				result = "failed: " + e.Error
-			}
-			line := e.Line
-			if e.Why != "" {
-				line += "  # " + e.Why
-			}
-			rows = append(rows, []string{
-				e.At.UTC().Format(time.RFC3339), fmt.Sprint(e.Term), string(e.By),
-				e.Took.Round(time.Millisecond).String(), line, result,
-			})
+			rows = append(rows, historyRow(e, width))
 		}
-		return cli.Rows(w, narrow(rows, top.Width(cmd.OutOrStdout()))...)
+		return cli.Rows(w, narrow(rows, width)...)
 	})
+}
+
+// historyRow is an entry for a terminal of a width. What a person asked for has neither a term nor a
+// duration, and stands without the name of this program.
+func historyRow(e store.HistoryEntry, width int) []string {
+	term, by, took, result := fmt.Sprint(e.Term), string(e.By), e.Took.Round(time.Millisecond).String(), "done"
+	line := strings.TrimPrefix(e.Line, program)
+	if e.Asked {
+		term, took, result = "-", "-", "asked"
+	}
+	if e.Asked && width > 0 {
+		// The name of the machine is cut before that of the person.
+		by = cut(by, max(12, width/7, min(40, strings.Index(by, "@")+1)))
+	}
+	if e.Error != "" {
+		result = "failed: " + e.Error
+	}
+	if e.Why != "" {
+		line += "  # " + e.Why
+	}
+	return []string{e.At.UTC().Format(time.RFC3339), term, by, took, line, result}
 }
 
 // An order is what was ordered of a node.

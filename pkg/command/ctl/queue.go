@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
@@ -61,23 +59,6 @@ etcd processes.`,
 	}
 }
 
-// operator names who asks, as user@host.
-func operator() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	by := []rune(cli.Plain(name + "@" + host))
-	return string(by[:min(len(by), maxOperator)])
-}
-
-// maxOperator bounds the name of who asks, in characters.
-const maxOperator = 100
-
 // pauses returns the pause requests in the store.
 func pauses(ctx context.Context, s *store.Store) ([]cluster.Request, error) {
 	v, err := s.Poll(ctx)
@@ -95,22 +76,27 @@ func (t *tool) pause(ctx context.Context, cmd *cobra.Command, s *store.Store, re
 	verb := "already paused"
 	if len(list) == 0 {
 		verb = "paused"
-		r, err := s.PutRequest(ctx, cluster.Request{
+		r, err := t.put(ctx, cmd, s, cluster.Request{
 			Kind: cluster.RequestPause, At: t.now().UTC(), Reason: reason, By: operator(),
-		})
+		}, cmd.Name())
 		if err != nil {
 			return err
 		}
 		list = append(list, r)
 	}
 	return t.print(cmd, list[0], func(w io.Writer) error {
-		text := fmt.Sprintf("%s by %s since %s", verb, list[0].By, list[0].At.UTC().Format(time.RFC3339))
-		if list[0].Reason != "" {
-			text += ": " + list[0].Reason
-		}
-		_, err := fmt.Fprintln(w, cli.Plain(text))
+		_, err := fmt.Fprintln(w, cli.Plain(verb+pauseText(list[0])))
 		return err
 	})
+}
+
+// pauseText says whose pause it is, and since when.
+func pauseText(r cluster.Request) string {
+	text := fmt.Sprintf(" by %s since %s", r.By, r.At.UTC().Format(time.RFC3339))
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
 }
 
 func (t *tool) resume(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
@@ -118,8 +104,9 @@ func (t *tool) resume(ctx context.Context, cmd *cobra.Command, s *store.Store, _
 	if err != nil {
 		return err
 	}
-	for _, r := range list {
-		if err := s.DeleteRequest(ctx, r.Name); err != nil {
+	if len(list) > 0 {
+		a := act{words: []string{"resume"}, why: "paused" + pauseText(list[0])}
+		if err := t.recorded(ctx, cmd, s, a, func() error { return deleteRequests(ctx, s, list) }); err != nil {
 			return fmt.Errorf("resume: %w", err)
 		}
 	}
@@ -131,6 +118,15 @@ func (t *tool) resume(ctx context.Context, cmd *cobra.Command, s *store.Store, _
 		_, err := fmt.Fprintln(w, text)
 		return err
 	})
+}
+
+func deleteRequests(ctx context.Context, s *store.Store, list []cluster.Request) error {
+	for _, r := range list {
+		if err := s.DeleteRequest(ctx, r.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (t *tool) listCommands(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
@@ -179,50 +175,62 @@ func requestText(r cluster.Request) string {
 	return fmt.Sprintf("%s:{%s}", r.Kind, strings.Join(words, " "))
 }
 
+// A removal is something queued that is deleted.
+type removal struct {
+	name, text string
+	do         func(context.Context, string) error
+}
+
+// removals returns what has a name, or restores the backup of that name.
+func removals(s *store.Store, v store.View, name string) (list []removal) {
+	for _, c := range v.Commands {
+		if c.Name == name || c.Backup == name {
+			list = append(list, removal{c.Name, commandText(c), s.DeleteCommand})
+		}
+	}
+	for _, r := range v.Requests {
+		if r.Name == name || r.Backup == name {
+			list = append(list, removal{r.Name, requestText(r), s.DeleteRequest})
+		}
+	}
+	// What cannot be understood has no name but that of its key, which the
+	// problem begins with.
+	for _, p := range v.Problems {
+		switch {
+		case strings.Contains(p, "control/requests/"+name+": "):
+			list = append(list, removal{name, p, s.DeleteRequest})
+		case strings.Contains(p, "control/"+name+"/_command.json: "):
+			list = append(list, removal{name, p, s.DeleteCommand})
+		}
+	}
+	return list
+}
+
 func (t *tool) deleteCommand(ctx context.Context, cmd *cobra.Command, s *store.Store, args []string) error {
 	name := args[0]
 	v, err := s.Poll(ctx)
 	if err != nil {
 		return fmt.Errorf("read the control store: %w", err)
 	}
-	deleted := []string{}
-	remove := func(name string, do func(context.Context, string) error) error {
-		if err := do(ctx, name); err != nil {
-			return fmt.Errorf("delete %s: %w", name, err)
+	deleted, list := []string{}, removals(s, v, name)
+	if len(list) == 0 {
+		note(cmd, "nothing with the name %s is queued", name)
+	} else {
+		a := act{words: []string{"delete-command", name}}
+		for _, r := range list {
+			a.why = strings.TrimPrefix(a.why+"; "+r.text, "; ")
 		}
-		deleted = append(deleted, name)
-		return nil
-	}
-	for _, c := range v.Commands {
-		if c.Name == name || c.Backup == name {
-			if err := remove(c.Name, s.DeleteCommand); err != nil {
-				return err
+		if err := t.recorded(ctx, cmd, s, a, func() error {
+			for _, r := range list {
+				if err := r.do(ctx, r.name); err != nil {
+					return fmt.Errorf("delete %s: %w", r.name, err)
+				}
+				deleted = append(deleted, r.name)
 			}
-		}
-	}
-	for _, r := range v.Requests {
-		if r.Name == name || r.Backup == name {
-			if err := remove(r.Name, s.DeleteRequest); err != nil {
-				return err
-			}
-		}
-	}
-	// What cannot be understood has no name but that of its key, which the
-	// problem begins with.
-	for _, p := range v.Problems {
-		var err error
-		switch {
-		case strings.Contains(p, "control/requests/"+name+": "):
-			err = remove(name, s.DeleteRequest)
-		case strings.Contains(p, "control/"+name+"/_command.json: "):
-			err = remove(name, s.DeleteCommand)
-		}
-		if err != nil {
+			return nil
+		}); err != nil {
 			return err
 		}
-	}
-	if len(deleted) == 0 {
-		note(cmd, "nothing with the name %s is queued", name)
 	}
 	return t.print(cmd, deleted, func(io.Writer) error { return nil })
 }
@@ -263,7 +271,8 @@ func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, n
 			}
 		}
 	}
-	if err := s.Delete(ctx, key); err != nil {
+	a := act{words: []string{"forget-node", string(name)}}
+	if err := t.recorded(ctx, cmd, s, a, func() error { return s.Delete(ctx, key) }); err != nil {
 		return fmt.Errorf("delete the record of node %s: %w", name, err)
 	}
 	if shown {

@@ -33,7 +33,7 @@ that may grant the coordinator's lease. The nodes of etcd's present voters becom
 		if err := t.reallyLost(ctx, cmd, s, r); err != nil {
 			return err
 		}
-		if r, err = s.PutRequest(ctx, r); err != nil {
+		if r, err = t.put(ctx, cmd, s, r, cmd.Name()); err != nil {
 			return err
 		}
 		return t.queued(cmd, s, r, *wait, "added recover-lease-voters request: "+requestText(r))

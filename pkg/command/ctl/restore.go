@@ -92,9 +92,9 @@ func (t *tool) backupCommand() *cobra.Command {
 	cmd.Flags().StringVar(&w.reason, "reason", "", "why, for the record")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until it is there")
 	cmd.RunE = t.run(t.request(func(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-		r, err := s.PutRequest(ctx, cluster.Request{
+		r, err := t.put(ctx, cmd, s, cluster.Request{
 			Kind: cluster.RequestBackup, At: t.now().UTC(), Reason: w.reason, By: operator(),
-		})
+		}, cmd.Name())
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (t *tool) restore(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 		return t.dryRestore(ctx, cmd, s, spec, r)
 	}
 	if w.reason != "" || w.skipBackup || len(w.lost) > 0 {
-		if r, err = s.PutRequest(ctx, r); err != nil {
+		if r, err = t.put(ctx, cmd, s, r, cmd.Name(), name); err != nil {
 			return err
 		}
 		return t.queued(cmd, s, r, w.wait, "added restore-backup request: "+requestText(r))
@@ -134,7 +134,10 @@ func (t *tool) restore(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	if !r.EtcdVersion.IsZero() {
 		c.Spec.EtcdVersion = r.EtcdVersion
 	}
-	if c, err = s.PutCommand(ctx, c); err != nil {
+	if err = t.recorded(ctx, cmd, s, asks(r, cmd.Name(), name), func() (err error) {
+		c, err = s.PutCommand(ctx, c)
+		return err
+	}); err != nil {
 		return err
 	}
 	r.Name = c.Name

@@ -1,10 +1,12 @@
 package ctl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,7 +82,7 @@ const rewrite = "write a new one, with both values: etcd-manager-ctl configure-c
 	defaultVersion
 
 func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-	spec, err := t.desired(ctx, cmd, s)
+	before, spec, err := t.desired(ctx, cmd, s)
 	if err != nil {
 		return err
 	}
@@ -94,18 +96,28 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	if err != nil {
 		return err
 	}
-	if err := s.PutSpec(ctx, spec); err != nil {
+	// What is queued already stays as it is.
+	queue := allowed != nil && allowed.Name == ""
+	set := func() error {
+		if err := s.PutSpec(ctx, spec); err != nil {
+			return err
+		}
+		t.doubt(cmd)
+		if queue {
+			*allowed, err = s.PutRequest(ctx, *allowed)
+		}
 		return err
 	}
-	t.doubt(cmd)
+	if spec != before || queue {
+		err = t.recorded(ctx, cmd, s, t.sets(before, spec), set)
+	} else {
+		err = set()
+	}
+	if err != nil {
+		return err
+	}
 	d := desiredOf(spec)
 	if allowed != nil {
-		// What is queued already stays as it is.
-		if allowed.Name == "" {
-			if *allowed, err = s.PutRequest(ctx, *allowed); err != nil {
-				return err
-			}
-		}
 		d.Restore = allowed.Name
 	}
 	return t.print(cmd, d, func(w io.Writer) error {
@@ -115,6 +127,28 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		}
 		return err
 	})
+}
+
+// sets is the act of writing a spec: the flags for what is another one now.
+func (t *tool) sets(before, spec store.SpecFile) act {
+	a := act{words: []string{"configure-cluster"}, why: "before: " + cmp.Or(specText(before), "none")}
+	if spec.MemberCount != before.MemberCount {
+		a.flag("member-count", strconv.Itoa(spec.MemberCount))
+	}
+	if spec.EtcdVersion != before.EtcdVersion {
+		a.flag("etcd-version", spec.EtcdVersion.String())
+	}
+	switch {
+	case spec.Risk == before.Risk:
+	case spec.Risk.Reason == "":
+		a.words = append(a.words, "--accept-version-risk=")
+	default:
+		a.flag("accept-version-risk", spec.Risk.Reason)
+	}
+	if t.allowRestore {
+		a.words = append(a.words, "--allow-restore")
+	}
+	return a
 }
 
 // doubt warns of what --member-count and --etcd-version say where that may be a mistake,
@@ -132,34 +166,35 @@ func (t *tool) doubt(cmd *cobra.Command) {
 	}
 }
 
-// desired is the spec in the store, with what the flags change. What is wrong with the
-// flags is reported before the store is read.
-func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) (store.SpecFile, error) {
+// desired is the spec in the store, and that with what the flags change. What is wrong with
+// the flags is reported before the store is read.
+func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) (before, spec store.SpecFile,
+	err error) {
 	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
 	var version etcdversion.Version
 	if versioned {
-		var err error
 		if version, err = etcdversion.Parse(t.etcdVersion); err != nil {
-			return store.SpecFile{}, cli.Usagef("--etcd-version: %v", err)
+			return before, spec, cli.Usagef("--etcd-version: %v", err)
 		}
 	}
 	if counted {
 		if err := (cluster.Spec{
 			MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion),
 		}).Validate(); err != nil {
-			return store.SpecFile{}, cli.Usagef("--member-count: %v", err)
+			return before, spec, cli.Usagef("--member-count: %v", err)
 		}
 	}
-	spec, err := s.Spec(ctx)
+	before, err = s.Spec(ctx)
+	spec = before
 	switch {
 	case errors.Is(err, store.ErrAbsent):
 		spec = store.SpecFile{MemberCount: defaultCount}
 	case errors.Is(err, store.ErrGarbage) && counted && versioned:
 		note(cmd, "the spec in the store cannot be read and is replaced: %v", err)
 	case errors.Is(err, store.ErrGarbage):
-		return spec, cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
+		return before, spec, cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
 	case err != nil:
-		return spec, fmt.Errorf("read the spec: %w", err)
+		return before, spec, fmt.Errorf("read the spec: %w", err)
 	}
 	if counted {
 		spec.MemberCount = t.memberCount
@@ -171,7 +206,7 @@ func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) 
 		spec.EtcdVersion = etcdversion.Must(defaultVersion)
 		note(cmd, "no --etcd-version is given; it is %s", defaultVersion)
 	}
-	return spec, nil
+	return before, spec, nil
 }
 
 // restoreAllowed returns the request by which the operator allows the version of the spec

@@ -221,12 +221,15 @@ func (p *page) history(v View, o Options) {
 		if len(rows) >= room {
 			break
 		}
-		result := styled(green, "done")
+		result, took := styled(green, "done"), latency(e.Took)
+		if e.Asked {
+			result, took = text("asked"), "-"
+		}
 		if e.Error != "" {
 			result = styled(red, "failed: "+e.Error)
 		}
 		rows = append(rows, []span{
-			styled(dim, render.Age(v.Now.Sub(e.At))), text(latency(e.Took)), text(cmp.Or(string(e.By), "-")), result,
+			styled(dim, render.Age(v.Now.Sub(e.At))), text(took), text(cmp.Or(string(e.By), "-")), result,
 			text(e.Line),
 		})
 	}
