@@ -68,7 +68,8 @@ func TestThePersonIsNotCutOnATerminal(t *testing.T) {
 	if got := historyRow(long, 80)[2]; got != "bartholomew.the.second…" {
 		t.Errorf("a long name is %q", got)
 	}
-	if got := historyRow(e, 0); got[2] != string(e.By) || !strings.HasPrefix(got[4], "configure-cluster --member-count=5  # xxx") {
+	got := historyRow(e, 0)
+	if got[2] != string(e.By) || !strings.HasPrefix(got[4], "configure-cluster --member-count=5  # xxx") {
 		t.Errorf("into a pipe it is %q", got)
 	}
 }
