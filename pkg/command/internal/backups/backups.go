@@ -106,7 +106,7 @@ func (r *reader) addFlags(f *pflag.FlagSet) {
 
 func (r *reader) addEtcdFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil,
-		"`directory` to look for etcd binaries in, before $"+etcdbin.DirVariable+" and /opt (repeated)")
+		"`directory` to look for etcd binaries in, before $"+etcdbin.DirVariable+" and /opt (repeatable)")
 }
 
 // prepare reads the keys.

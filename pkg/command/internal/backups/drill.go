@@ -11,6 +11,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/backup/drill"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -65,7 +66,7 @@ func (d *drillCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	var from source
+	var from backupsource.Source
 	if d.latest {
 		from, err = d.newest(ctx)
 	} else {
@@ -85,19 +86,19 @@ func (d *drillCommand) run(cmd *cobra.Command, args []string) error {
 	return d.out.Print(cmd.OutOrStdout(), result, func(w io.Writer) error { return writeDrilled(w, result) })
 }
 
-func (d *drillCommand) perform(ctx context.Context, from source, o drill.Options) (result drill.Drilled, err error) {
-	if from.file != "" {
+func (d *drillCommand) perform(ctx context.Context, from backupsource.Source, o drill.Options) (result drill.Drilled, err error) {
+	if from.File != "" {
 		return d.file(ctx, from, o)
 	}
-	err = d.with(ctx, from.location, func(objects *store.Store) (err error) {
-		result, err = drill.Drill(ctx, objects, from.name, o)
+	err = d.with(ctx, from.Location, func(objects *store.Store) (err error) {
+		result, err = drill.Drill(ctx, objects, from.Name, o)
 		return err
 	})
 	return result, err
 }
 
 // file drills a file. There is no place for a record.
-func (d *drillCommand) file(ctx context.Context, from source, o drill.Options) (result drill.Drilled, err error) {
+func (d *drillCommand) file(ctx context.Context, from backupsource.Source, o drill.Options) (result drill.Drilled, err error) {
 	s, err := d.fetchSource(ctx, from, o)
 	if err != nil {
 		return result, err
@@ -108,7 +109,7 @@ func (d *drillCommand) file(ctx context.Context, from source, o drill.Options) (
 		Progress: func(stage string) { o.Progress(stage, 0, -1) },
 	}.Run(ctx)
 	result = r.Drilled()
-	result.Name, result.At, result.By, result.Tool = from.file, d.Now().UTC(), o.By, o.Tool
+	result.Name, result.At, result.By, result.Tool = from.File, d.Now().UTC(), o.By, o.Tool
 	return result, err
 }
 

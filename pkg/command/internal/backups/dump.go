@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/keyspace"
 )
 
@@ -63,6 +64,12 @@ func newDump(o Options) *cobra.Command {
 	f.StringVar(&d.archive, "out", "", "write a tar.gz `file` with one file for each key")
 	f.Int64Var(&d.revision, "revision", 0, "show the data as of this `revision` in the backup's history; 0 for the newest")
 	d.addFlags(f)
+	cli.Sections(cmd,
+		cli.FlagSection{Title: "The backup", Common: []string{"latest", "revision", "data-dir"}, More: []string{"temp-dir"}},
+		cli.FlagSection{Title: "What is printed", Common: []string{"summary", "prefix", "keys-only", "out"}},
+		cli.FlagSection{Title: "Keys of backups", Common: []string{"decrypt-key"},
+			More: []string{"trusted-signers", "require-signature", "cluster-name"}},
+	)
 	d.out = cli.AddOutput(cmd, cli.Table, JSONLines, cli.JSON, cli.YAML)
 	return cmd
 }
@@ -101,7 +108,7 @@ func (d *dump) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	ctx := cmd.Context()
-	var from source
+	var from backupsource.Source
 	switch {
 	case d.latest:
 		from, err = d.newest(ctx)
@@ -130,12 +137,12 @@ func (d *dump) run(cmd *cobra.Command, args []string) (err error) {
 
 // parsePlace is parseSource for the flag of etcd-dump, in which the last
 // component is always the name of a backup.
-func parsePlace(text string) (source, error) {
+func parsePlace(text string) (backupsource.Source, error) {
 	if !strings.Contains(text, "/") {
 		text = "./" + text
 	}
 	s, err := parseSource(text)
-	if err == nil && s.name == "" {
+	if err == nil && s.Name == "" {
 		err = cli.Usagef("--data-dir: %s is not STORE/NAME", text)
 	}
 	return s, err

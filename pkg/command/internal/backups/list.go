@@ -63,7 +63,7 @@ func newList(o Options) *cobra.Command {
 		"read version and revision of this many of the newest backups; 0 for none")
 	cmd.Flags().StringArrayVar(&l.signers, "trusted-signers", nil,
 		"`file` with public keys (PEM, ed25519): print only backups that one of them has signed "+
-			"(repeated)")
+			"(repeatable)")
 	cmd.Flags().StringVar(&l.cluster, "cluster-name", "", "`name` of the cluster that signed backups must belong to")
 	l.out = cli.AddOutput(cmd, cli.Table, Wide, cli.JSON, cli.YAML)
 	return cmd

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,59 +13,22 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup/drill"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
-	"github.com/etcdadm/etcdadm/pkg/cluster/retention"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/keyspace"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// A source is what somebody named: a backup in a store, or a file.
-type source struct {
-	// location is the store, empty for the program's; name is the backup.
-	location, name string
-	file           string
-}
-
-func (s source) String() string {
-	if s.file != "" {
-		return s.file
-	}
-	return s.name
-}
-
 // parseSource distinguishes what somebody typed: STORE-URL/NAME, the path of a file or
 // of a backup's directory, or the NAME of a backup in the program's store.
-func parseSource(text string) (source, error) {
-	if place, _, _ := strings.Cut(text, "?"); strings.Contains(place, "://") {
-		location, name, ok := store.SplitBackupURL(text)
-		if !ok {
-			return source{}, &cli.UsageError{
-				Text: text + " does not name a backup", Next: "write STORE-URL/NAME; see the names: etcd-manager-ctl list-backups",
-			}
-		}
-		return source{location: location, name: name}, nil
-	}
-	_, notBackup := retention.ParseName(text)
-	st, err := os.Stat(text)
-	switch {
-	case text == "":
-		return source{}, cli.Usagef("the name of a backup is empty")
-	case !strings.Contains(text, "/") && (notBackup == nil || err != nil):
-		return source{name: text}, nil
-	case err != nil:
-		return source{}, cli.WithHint(err,
-			"name a backup, STORE-URL/NAME, or a file; see the names: etcd-manager-ctl list-backups")
-	case st.IsDir():
-		path, err := filepath.Abs(text)
-		return source{location: filepath.Dir(path), name: filepath.Base(path)}, err
-	}
-	return source{file: text}, nil
+func parseSource(text string) (backupsource.Source, error) {
+	return backupsource.Parse(text, backupsource.Options{Names: true})
 }
 
 // newest names the newest backup of the program's store that counts: one of a
 // trusted signer, where signers are trusted.
-func (r *reader) newest(ctx context.Context) (s source, err error) {
+func (r *reader) newest(ctx context.Context) (s backupsource.Source, err error) {
 	err = r.with(ctx, "", func(objects *store.Store) error {
 		all, err := objects.Backups(ctx)
 		if err != nil {
@@ -86,8 +47,8 @@ func (r *reader) newest(ctx context.Context) (s source, err error) {
 			}
 			all = good
 		}
-		s.name = all[0].Name
-		return r.ours(ctx, objects, s.name)
+		s.Name = all[0].Name
+		return r.ours(ctx, objects, s.Name)
 	})
 	return s, err
 }
@@ -155,13 +116,13 @@ func (s *snap) Close() error {
 
 // fetchSource makes a file of what was named; a file that is a snapshot already
 // stays where it is.
-func (r *reader) fetchSource(ctx context.Context, from source, o drill.Options) (*snap, error) {
-	if from.file != "" {
-		return r.unpack(ctx, from.file, o)
+func (r *reader) fetchSource(ctx context.Context, from backupsource.Source, o drill.Options) (*snap, error) {
+	if from.File != "" {
+		return r.unpack(ctx, from, o)
 	}
 	s := &snap{}
-	err := r.with(ctx, from.location, func(objects *store.Store) error {
-		f, err := drill.Fetch(ctx, objects, from.name, o)
+	err := r.with(ctx, from.Location, func(objects *store.Store) error {
+		f, err := drill.Fetch(ctx, objects, from.Name, o)
 		if err != nil {
 			return err
 		}
@@ -172,22 +133,12 @@ func (r *reader) fetchSource(ctx context.Context, from source, o drill.Options) 
 }
 
 // unpack makes a snapshot of the data of a backup in a file of its own.
-func (r *reader) unpack(ctx context.Context, path string, o drill.Options) (*snap, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	head := make([]byte, backup.MagicSize)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if backup.Form(head[:n]) == "" {
+func (r *reader) unpack(ctx context.Context, from backupsource.Source, o drill.Options) (*snap, error) {
+	if !from.Packed {
 		if r.signature {
-			return nil, fmt.Errorf("%s: %w: a single file has no signature", path, backup.ErrSigner)
+			return nil, fmt.Errorf("%s: %w: a single file has no signature", from.File, backup.ErrSigner)
 		}
-		return &snap{path: path}, nil
+		return &snap{path: from.File}, nil
 	}
 	scratch, err := drill.NewScratch(r.tempDir, 0)
 	if err != nil {
@@ -198,7 +149,7 @@ func (r *reader) unpack(ctx context.Context, path string, o drill.Options) (*sna
 	if err == nil {
 		fetch := o.Fetch
 		fetch.Progress = func(n int64) { o.Progress("uncompress", n, -1) }
-		_, err = backup.ExtractFile(path, contextWriter{ctx, out}, fetch)
+		_, err = backup.ExtractFile(from.File, contextWriter{ctx, out}, fetch)
 		err = errors.Join(err, out.Close())
 	}
 	if err != nil {
@@ -232,7 +183,7 @@ func (r *reader) open(ctx context.Context, cmd *cobra.Command, text string, revi
 	return r.openSource(ctx, cmd, from, revision)
 }
 
-func (r *reader) openSource(ctx context.Context, cmd *cobra.Command, from source, revision int64) (*snap, error) {
+func (r *reader) openSource(ctx context.Context, cmd *cobra.Command, from backupsource.Source, revision int64) (*snap, error) {
 	p := newStages(cmd)
 	defer p.end()
 	s, err := r.fetchSource(ctx, from, r.drillOptions(cmd, p))

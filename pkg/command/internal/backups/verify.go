@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/backup/drill"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot/keyspace"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -112,8 +114,8 @@ func (v *verify) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(err, conclude(verdicts))
 }
 
-func (v *verify) sources(ctx context.Context, args []string) ([]source, error) {
-	var list []source
+func (v *verify) sources(ctx context.Context, args []string) ([]backupsource.Source, error) {
+	var list []backupsource.Source
 	for _, text := range args {
 		s, err := parseSource(text)
 		if err != nil {
@@ -123,7 +125,7 @@ func (v *verify) sources(ctx context.Context, args []string) ([]source, error) {
 	}
 	if v.latest {
 		s, err := v.newest(ctx)
-		return []source{s}, err
+		return []backupsource.Source{s}, err
 	}
 	if !v.all {
 		return list, nil
@@ -131,7 +133,7 @@ func (v *verify) sources(ctx context.Context, args []string) ([]source, error) {
 	err := v.with(ctx, "", func(objects *store.Store) error {
 		all, err := objects.Backups(ctx)
 		for _, b := range all {
-			list = append(list, source{name: b.Name})
+			list = append(list, backupsource.Source{Name: b.Name})
 		}
 		return err
 	})
@@ -139,27 +141,27 @@ func (v *verify) sources(ctx context.Context, args []string) ([]source, error) {
 }
 
 // one checks one backup.
-func (v *verify) one(cmd *cobra.Command, from source) verdict {
+func (v *verify) one(cmd *cobra.Command, from backupsource.Source) verdict {
 	p := newStages(cmd)
 	defer p.end()
 	o := v.drillOptions(cmd, p)
 	o.MarkDamaged = v.declareDamaged
 	d := verdict{Result: whole}
 	switch {
-	case from.file != "":
+	case from.File != "":
 		d.Verified, d.err = v.file(cmd.Context(), from, o)
 	default:
-		d.err = v.with(cmd.Context(), from.location, func(objects *store.Store) (err error) {
+		d.err = v.with(cmd.Context(), from.Location, func(objects *store.Store) (err error) {
 			if v.objectOnly {
 				d.Result = objectGood
-				d.Verified, err = drill.VerifyObject(cmd.Context(), objects, from.name, o)
+				d.Verified, err = drill.VerifyObject(cmd.Context(), objects, from.Name, o)
 				return err
 			}
-			d.Verified, err = drill.Verify(cmd.Context(), objects, from.name, o)
+			d.Verified, err = drill.Verify(cmd.Context(), objects, from.Name, o)
 			return err
 		})
 	}
-	d.Name = from.String()
+	d.Name = cmp.Or(from.File, from.Name)
 	if d.err != nil {
 		d.Result, d.Error = unknown, d.err.Error()
 		if errors.Is(d.err, backup.ErrDamaged) {
@@ -170,7 +172,7 @@ func (v *verify) one(cmd *cobra.Command, from source) verdict {
 }
 
 // file checks a file. There is no place for a record.
-func (v *verify) file(ctx context.Context, from source, o drill.Options) (d drill.Verified, err error) {
+func (v *verify) file(ctx context.Context, from backupsource.Source, o drill.Options) (d drill.Verified, err error) {
 	began := v.Now()
 	s, err := v.fetchSource(ctx, from, o)
 	if err != nil {

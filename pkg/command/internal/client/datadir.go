@@ -4,36 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
-	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 )
-
-// dataDirectory reports whether dir is etcd's data directory, or the member in
-// it.
-func dataDirectory(dir string) (source, bool) {
-	if filepath.Base(dir) == datadir.MemberName {
-		dir = filepath.Dir(dir)
-	}
-	db := datadir.At(dir).Database()
-	if st, err := os.Stat(db); err != nil || st.IsDir() {
-		return source{}, false
-	}
-	return source{file: db, dataDir: dir}, true
-}
 
 // hold keeps etcd away from a data directory that is restored from, until
 // release is called: it takes a reader's lock of its database, which bbolt does
 // not get past. It refuses a directory that an etcd runs on, and one whose losses
 // were not accepted. For all other sources it does nothing.
 func (s source) hold(t *tool, accepted bool) (release func(), err error) {
-	if s.dataDir == "" {
+	if s.DataDir == "" {
 		return func() {}, nil
 	}
-	f, err := os.Open(s.file)
+	f, err := os.Open(s.File)
 	if err != nil {
 		return nil, cli.WithHint(err, "name a data directory with a readable database")
 	}
@@ -42,19 +27,19 @@ func (s source) hold(t *tool, accepted bool) (release func(), err error) {
 	switch {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		err = &cli.RefusedError{
-			Text: "an etcd runs on " + s.dataDir,
+			Text: "an etcd runs on " + s.DataDir,
 			Next: "take a snapshot of it, which loses nothing: etcdadm snapshot save FILE --endpoints=URL; if it cannot " +
 				"answer because the others are lost, stop it and start it alone, with --force-new-cluster",
 		}
 	case err != nil:
-		err = fmt.Errorf("lock %s: %w", s.file, err)
+		err = fmt.Errorf("lock %s: %w", s.File, err)
 	case !accepted:
 		err = &cli.RefusedError{
 			Text: fmt.Sprintf("%s is a data directory: its database has no digest, and the last writes may be only in its "+
-				"write-ahead log, which a restore does not read", s.dataDir),
+				"write-ahead log, which a restore does not read", s.DataDir),
 			Next: fmt.Sprintf("to lose nothing, start that member alone (etcd --data-dir=%s --force-new-cluster, with a "+
 				"copy of the directory kept) and take a snapshot of it; to do without the last writes: --skip-hash-check",
-				s.dataDir),
+				s.DataDir),
 		}
 	}
 	if err != nil {
@@ -62,6 +47,6 @@ func (s source) hold(t *tool, accepted bool) (release func(), err error) {
 		return nil, err
 	}
 	t.say("%s: only its database is read, which may lack the writes of the last few hundred milliseconds",
-		s.dataDir)
+		s.DataDir)
 	return release, nil
 }

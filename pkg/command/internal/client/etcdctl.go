@@ -38,7 +38,7 @@ func newEtcdctl() *cobra.Command {
 
 func etcdctlCommand(e *etcdctl) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "etcdctl [FLAGS] COMMAND...", Short: "run etcdctl on the etcd of this machine",
+		Use: "etcdctl [FLAGS] COMMAND...", DisableFlagsInUseLine: true, Short: "run etcdctl on the etcd of this machine",
 		Long: `etcdctl runs etcd's own etcdctl with the endpoints and the certificates for the etcd of this machine: that of the
 member by hand, or of the daemon. What follows COMMAND is etcdctl's, flags as well, and a flag such as --endpoints
 there takes the place of what would be set. The flags of this command come before.

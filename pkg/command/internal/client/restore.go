@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdutl"
@@ -61,7 +62,7 @@ stopped and quorum is lost, starting one of them with --force-new-cluster loses 
 			"that is known there")
 	f.Uint64Var(&r.bump, "bump-revision", 0, "by how `much` to raise the revision, 0 for not at all")
 	f.StringArrayVar(&r.keys, "decrypt-key", nil,
-		"`file` with secret keys of age, or an ssh private key, for an encrypted backup (repeated)")
+		"`file` with secret keys of age, or an ssh private key, for an encrypted backup (repeatable)")
 	f.StringArrayVar(&r.signers, "trusted-signers", nil,
 		"`file` with public keys (PEM, ed25519) of trusted signers (repeatable)")
 	f.BoolVar(&r.fetch.RequireSignature, "require-signature", false, "refuse a backup that no trusted signer has signed")
@@ -70,7 +71,7 @@ stopped and quorum is lost, starting one of them with --force-new-cluster loses 
 	f.StringVar(&r.version, "version", "",
 		"etcd `version` that will run on the data; default: that of the etcd in --install-dir")
 	f.StringVar(&r.installDir, "install-dir", paths.Install, "`directory` of the binaries")
-	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil, "`directory` to look for the binaries of --version in (repeated)")
+	f.StringArrayVar(&r.etcdDirs, "etcd-dir", nil, "`directory` to look for the binaries of --version in (repeatable)")
 	f.StringVar(&r.environment, "environment-dir", paths.Environment, "`directory` of etcd.env")
 	f.BoolVar(&r.dryRun, "dry-run", false, "check everything, print what would be done, and do nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0]) }
@@ -96,7 +97,7 @@ func (r *restore) prepare(target string) (err error) {
 		return cli.Usagef("--bump-revision and --above-revision exclude each other")
 	case r.above > uint64(cluster.MaxBegin-2*margin):
 		return cli.Usagef("no restored cluster begins above --above-revision=%d: the highest is %d", r.above, cluster.MaxBegin)
-	case r.markCompacted && r.bump == 0 && !f.Changed("above-revision") && !isStore(target):
+	case r.markCompacted && r.bump == 0 && !f.Changed("above-revision") && !backupsource.IsStore(target):
 		return cli.Usagef("--mark-compacted needs --bump-revision")
 	case r.fetch.RequireSignature && len(r.signers) == 0:
 		return &cli.UsageError{Text: "--require-signature needs trusted signers", Next: "--trusted-signers=FILE"}
@@ -143,7 +144,7 @@ func (r *restore) run(ctx context.Context, text string) error {
 	if err := r.space(&result, from, k.Content.Size); err != nil {
 		return err
 	}
-	if r.dryRun && from.remote() {
+	if r.dryRun && from.InStore() {
 		// The rest of what it holds shows when it is fetched, which is not done now.
 		if err := r.raise(k.Revision, k, tool, &result); err != nil {
 			return err
@@ -166,7 +167,7 @@ func (r *restore) space(x *restored, from source, size int64) (err error) {
 		return nil
 	}
 	x.Size, x.Needed = size, size+overhead
-	if from.file == "" {
+	if from.File == "" || from.Packed {
 		// The fetched file lies beside the data directory until it is made.
 		x.Needed += size
 	}
@@ -188,8 +189,8 @@ func (r *restore) make(ctx context.Context, from source, k known, tool etcdutl.T
 	if err := fits(s, tool.Version); err != nil {
 		return err
 	}
-	if x := (restored{}); from.file != "" || k.Content.Size == 0 {
-		if err := r.space(&x, source{file: file}, s.Size); err != nil {
+	if x := (restored{}); from.File != "" && !from.Packed || k.Content.Size == 0 {
+		if err := r.space(&x, source{backupsource.Source{File: file}}, s.Size); err != nil {
 			return err
 		}
 		result.Size, result.Needed = x.Size, x.Needed

@@ -204,9 +204,9 @@ func TestHeldDataDirectory(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(db), 0o700), os.WriteFile(db, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	s, is := dataDirectory(dir)
-	if !is {
-		t.Fatal("it is not taken for a data directory")
+	s, err := parseSource(dir)
+	if err != nil || s.DataDir != dir {
+		t.Fatalf("it is not taken for a data directory: %+v, %v", s, err)
 	}
 	f, err := os.Open(db)
 	if err != nil {

@@ -111,7 +111,7 @@ func (r *restore) warnOfRevision(from source, k known, x restored) {
 	case k.highest.err != nil:
 		r.say("warning: cannot determine which revisions clients have seen: %v; raise the revision above them with "+
 			"--above-revision", k.highest.err)
-	case from.remote():
+	case from.InStore():
 		r.say("warning: the store does not say which revisions clients have seen; raise the revision above them with " +
 			"--above-revision")
 	}

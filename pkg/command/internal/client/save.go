@@ -17,6 +17,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/backupflags"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
@@ -42,6 +43,7 @@ becomes a backup there, in the same format as etcd-manager's; it can be encrypte
 	s := save{tool: newTool(cmd)}
 	cmd.Flags().BoolVar(&s.force, "force", false, "replace a file that is there")
 	s.backup = backupflags.Add(cmd.Flags())
+	cli.Sections(cmd, cli.FlagSection{Title: "A backup in a store", Common: backupflags.Names})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) }
 	return cmd
 }
@@ -54,7 +56,7 @@ type save struct {
 
 // options are those of a backup, without what it is of.
 func (s *save) options(target string) (backup.TakeOptions, error) {
-	if !isStore(target) {
+	if !backupsource.IsStore(target) {
 		for _, name := range backupflags.Names {
 			if s.cmd.Flags().Changed(name) {
 				return backup.TakeOptions{}, &cli.UsageError{
@@ -66,9 +68,6 @@ func (s *save) options(target string) (backup.TakeOptions, error) {
 	}
 	return s.backup.Options()
 }
-
-// isStore says whether what somebody typed is a store and not a file.
-func isStore(target string) bool { return strings.Contains(target, "://") }
 
 func (s *save) run(ctx context.Context, target string) error {
 	options, err := s.options(target)
@@ -98,7 +97,7 @@ func (s *save) run(ctx context.Context, target string) error {
 		s.access.Warn("%s %s; the snapshot has its data", endpoints[0], strings.TrimPrefix(fault, "it "))
 	}
 	hangs := fmt.Sprintf("etcd at %s sends nothing; it is waited for %s at most (--timeout)", endpoints[0], s.access.Timeout)
-	if isStore(target) {
+	if backupsource.IsStore(target) {
 		hangs = fmt.Sprintf("the backup does not go on, for want of etcd at %s or of the store", endpoints[0])
 		report, finish := progress.Watched(s.cmd.ErrOrStderr(), "backup", hangs)
 		defer finish()

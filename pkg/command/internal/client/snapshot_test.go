@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -396,42 +395,6 @@ func TestIdentityOfTheMachine(t *testing.T) {
 		}
 		if got := fmt.Sprint(x.Name, " ", x.PeerURLs, " ", x.InitialCluster); got != tc.want {
 			t.Errorf("it is %s, want %s", got, tc.want)
-		}
-	}
-}
-
-func TestWhereASnapshotComesFrom(t *testing.T) {
-	dir := t.TempDir()
-	backupDir, plain, zipped, empty := filepath.Join(dir, "b-1"), filepath.Join(dir, "s.db"), filepath.Join(dir, "s.gz"),
-		filepath.Join(dir, "empty")
-	if err := os.Mkdir(backupDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for path, b := range map[string][]byte{plain: bytes.Repeat([]byte("x"), 100), zipped: {0x1f, 0x8b, 8}, empty: nil} {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for text, want := range map[string]source{
-		plain:                       {file: plain},
-		empty:                       {file: empty},
-		zipped:                      {packed: zipped},
-		backupDir:                   {location: dir, name: "b-1"},
-		backupDir + "/":             {location: dir, name: "b-1"},
-		"s3://b/p/b-1":              {location: "s3://b/p", name: "b-1"},
-		"s3://b/b-1":                {location: "s3://b", name: "b-1"},
-		"s3://b/p/b-1/":             {location: "s3://b/p", name: "b-1"},
-		"s3://b/p/b-1?region=eu":    {location: "s3://b/p?region=eu", name: "b-1"},
-		"file:///backups/main/b-1":  {location: "file:///backups/main", name: "b-1"},
-		"file:///backups/main/b-1/": {location: "file:///backups/main", name: "b-1"},
-	} {
-		if got, err := parseSource(text); got != want || err != nil {
-			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"s3://b", "s3://", "s3:///", dir + "/none"} {
-		if got, err := parseSource(text); err == nil {
-			t.Errorf("%s: %+v", text, got)
 		}
 	}
 }

@@ -5,66 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
 	"github.com/etcdadm/etcdadm/pkg/cli"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/backupsource"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/progress"
-	"github.com/etcdadm/etcdadm/pkg/etcd/datadir"
 	"github.com/etcdadm/etcdadm/pkg/etcd/snapshot"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // A source is where a snapshot to restore comes from.
-type source struct {
-	// file is a database as it is to be restored, empty for one that has to be
-	// fetched first.
-	file string
-	// dataDir is the data directory that file is the database of, empty for none.
-	dataDir string
-	// location and name are a backup in a store.
-	location, name string
-	// packed is the data of a backup as a file of its own.
-	packed string
-}
+type source struct{ backupsource.Source }
 
-// parseSource distinguishes what somebody typed: a file with a snapshot or a database,
-// the data of a backup, the directory of a backup or of etcd's data, or
-// STORE-URL/BACKUP-NAME.
+// parseSource distinguishes what somebody typed: a file with a snapshot or a database, the data of
+// a backup, the directory of a backup or of etcd's data, or STORE-URL/NAME.
 func parseSource(text string) (source, error) {
-	if isStore(text) {
-		location, name, ok := store.SplitBackupURL(text)
-		if !ok {
-			return source{}, &cli.UsageError{
-				Text: store.Shown(text) + " does not name a backup",
-				Next: "write STORE-URL/BACKUP-NAME; see the names: etcd-manager-ctl list-backups",
-			}
-		}
-		return source{location: location, name: name}, nil
-	}
-	st, err := os.Stat(text)
-	if err != nil {
-		return source{}, cli.WithHint(err, "name a file with a snapshot, or STORE-URL/BACKUP-NAME")
-	}
-	if st.IsDir() {
-		text = filepath.Clean(text)
-		if s, ok := dataDirectory(text); ok {
-			return s, nil
-		}
-		return source{location: filepath.Dir(text), name: filepath.Base(text)}, nil
-	}
-	if packed(text) {
-		return source{packed: text}, nil
-	}
-	// The database in a data directory is one, however it is named.
-	if dir, ok := strings.CutSuffix(filepath.Clean(text), datadir.At("/").Database()); ok {
-		return source{file: text, dataDir: dir}, nil
-	}
-	return source{file: text}, nil
+	s, err := backupsource.Parse(text, backupsource.Options{DataDirs: true})
+	return source{s}, err
 }
 
 // completeSource completes files, and the name of a backup after the location of its store.
@@ -83,35 +43,8 @@ func completeSource(cmd *cobra.Command, args []string, begun string) ([]string, 
 		})
 		return list, err
 	}
-	return cli.Complete(1, !isStore(begun), names)(cmd, args, begun)
+	return cli.Complete(1, !backupsource.IsStore(begun), names)(cmd, args, begun)
 }
-
-// packed says whether a file begins as the data of backups does.
-func packed(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false // what is wrong shows when it is read
-	}
-	defer f.Close()
-	head := make([]byte, backup.MagicSize)
-	n, err := io.ReadFull(f, head)
-	return (err == nil || errors.Is(err, io.ErrUnexpectedEOF)) && backup.Form(head[:n]) != ""
-}
-
-func (s source) String() string {
-	switch {
-	case s.dataDir != "":
-		return "data directory " + s.dataDir
-	case s.file != "":
-		return s.file
-	case s.packed != "":
-		return s.packed
-	}
-	return "backup " + s.name + " of " + store.Shown(s.location)
-}
-
-// remote says whether it is a backup in a store.
-func (s source) remote() bool { return s.name != "" }
 
 // A known is what is known of a source before it is read.
 type known struct {
@@ -124,20 +57,20 @@ type known struct {
 // observe reads what is known of a backup in a store, and checks its signature.
 func (s source) observe(ctx context.Context, reported io.Writer, o backup.FetchOptions) (k known, err error) {
 	k.Keys = -1
-	if !s.remote() {
+	if !s.InStore() {
 		if o.NeedsSignature() {
 			return k, &cli.RefusedError{
 				Text: s.String() + " has no signature: only a backup in a store can have one",
-				Next: "restore it from its store, STORE-URL/BACKUP-NAME, or from the directory with all its files",
+				Next: "restore it from its store, STORE-URL/NAME, or from the directory with all its files",
 			}
 		}
 		return k, nil
 	}
-	err = withStore(ctx, s.location, reported, func(st *store.Store) error {
-		k.Description, err = backup.Inspect(ctx, st, s.name, o)
+	err = withStore(ctx, s.Location, reported, func(st *store.Store) error {
+		k.Description, err = backup.Inspect(ctx, st, s.Name, o)
 		if errors.Is(err, store.ErrAbsent) {
-			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", store.Shown(s.location), s.name),
-				cli.Ctl(s.location, "list-backups"))
+			return cli.WithHint(fmt.Errorf("the store %s has no backup %s", store.Shown(s.Location), s.Name),
+				cli.Ctl(s.Location, "list-backups"))
 		}
 		if err != nil {
 			return explained(err)
@@ -152,8 +85,8 @@ func (s source) observe(ctx context.Context, reported io.Writer, o backup.FetchO
 // unless it is one. The caller calls remove in any case.
 func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOptions, total int64) (
 	file string, remove func(), err error) {
-	if s.file != "" {
-		return s.file, func() {}, nil
+	if s.File != "" && !s.Packed {
+		return s.File, func() {}, nil
 	}
 	f, err := newScratch(dir)
 	if err != nil {
@@ -174,13 +107,13 @@ func (s source) fetch(ctx context.Context, t *tool, dir string, o backup.FetchOp
 }
 
 func (s source) copy(ctx context.Context, w, reported io.Writer, o backup.FetchOptions) error {
-	if s.remote() {
-		return withStore(ctx, s.location, reported, func(st *store.Store) error {
-			_, err := backup.Fetch(ctx, st, s.name, w, o)
+	if s.InStore() {
+		return withStore(ctx, s.Location, reported, func(st *store.Store) error {
+			_, err := backup.Fetch(ctx, st, s.Name, w, o)
 			return err
 		})
 	}
-	_, err := backup.ExtractFile(s.packed, w, o)
+	_, err := backup.ExtractFile(s.File, w, o)
 	return err
 }
 
