@@ -18,6 +18,9 @@ type FlagSection struct {
 	Common, More []string
 }
 
+// helpWidth is at how many columns the texts of help are wrapped.
+const helpWidth = 100
+
 // annotations of flags and of the root command
 const (
 	sectionKey = "help-section" // title, position
@@ -245,7 +248,8 @@ func printCommands(w io.Writer, cmd *cobra.Command) {
 		}
 	}
 	for _, g := range cmd.Groups() {
-		if topic, short, ok := folded(cmd, g.ID); ok {
+		has := func(c *cobra.Command) bool { return c.GroupID == g.ID }
+		if topic, short, ok := folded(cmd, g.ID); ok && slices.ContainsFunc(cmd.Commands(), has) {
 			fmt.Fprintf(w, "\n%s\n  %s: %s help %s\n", g.Title, short, cmd.Name(), topic)
 			continue
 		}
@@ -281,11 +285,13 @@ func printFlags(w io.Writer, cmd *cobra.Command, all bool) {
 	visit := func(title, order string) func(*pflag.Flag) {
 		return func(f *pflag.Flag) {
 			switch at := f.Annotations[sectionKey]; {
-			case f.Hidden:
+			case f.Hidden, !usedBy(f, cmd):
 			case f.Annotations[moreKey] != nil && !all:
 				hidden++
 			case at != nil:
 				add(at[1], at[0], f)
+			case f.Annotations[onlyKey] != nil:
+				add("", "Flags", f)
 			default:
 				add(order, title, f)
 			}
@@ -299,7 +305,7 @@ func printFlags(w io.Writer, cmd *cobra.Command, all bool) {
 	}
 	slices.SortFunc(order, func(a, b *part) int { return cmp.Compare(a.order, b.order) })
 	for _, p := range order {
-		fmt.Fprintf(w, "\n%s:\n%s", p.title, p.flags.FlagUsages())
+		fmt.Fprintf(w, "\n%s:\n%s", p.title, p.flags.FlagUsagesWrapped(helpWidth))
 	}
 	if hidden > 0 {
 		fmt.Fprintf(w, "\n%d more flags: %s --help-all\n", hidden, cmd.CommandPath())

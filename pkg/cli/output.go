@@ -208,7 +208,7 @@ type choice struct {
 }
 
 func (c *choice) String() string { return c.value }
-func (c *choice) Type() string   { return "word" }
+func (c *choice) Type() string   { return "string" }
 
 func (c *choice) Set(s string) error {
 	if !slices.Contains(c.words, s) {

@@ -15,6 +15,8 @@ import (
 type Flag struct {
 	Name string
 	Doc  string
+	// Type is what a value of it is, as the help of flags has it: int, or string.
+	Type string
 	// Repeated says that the flag may be given several times.
 	Repeated bool
 	index    int
@@ -27,9 +29,24 @@ func (k Kind) Flags() []Flag {
 	flags := make([]Flag, t.NumField())
 	for i := range flags {
 		f := t.Field(i)
-		flags[i] = Flag{Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Repeated: f.Type.Kind() == reflect.Slice, index: i}
+		flags[i] = Flag{
+			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Repeated: f.Type.Kind() == reflect.Slice, Type: typeOf(f.Type), index: i,
+		}
 	}
 	return flags
+}
+
+// typeOf is the type of a flag whose field is of type t. What is written in a form of its own,
+// as the hexadecimal ID of a member, is a string.
+func typeOf(t reflect.Type) string {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	v := reflect.New(t)
+	if _, own := v.Interface().(encoding.TextUnmarshaler); !own && (v.Elem().CanInt() || v.Elem().CanUint()) {
+		return "int"
+	}
+	return "string"
 }
 
 // Argv returns op's argument vector, without the leading "etcdadm". Flags

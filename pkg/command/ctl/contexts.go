@@ -221,7 +221,7 @@ daemons. Files are remembered by their absolute paths, and are not copied.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&c.ClusterName, "cluster-name", "", "`name` of the cluster")
-	fs.Var((*contexts.Nodes)(&c.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeated, or with commas)")
+	fs.Var((*contexts.Nodes)(&c.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeatable, or with commas)")
 	for name, p := range map[string]*string{
 		"pki-dir": &c.PKIDir, "cert": &c.Cert, "key": &c.Key, "cacert": &c.CACert,
 		"etcd-cert": &c.EtcdCert, "etcd-key": &c.EtcdKey, "etcd-cacert": &c.EtcdCACert,

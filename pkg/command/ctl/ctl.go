@@ -81,7 +81,8 @@ Exit codes:
 		Args:    cli.Known,
 		RunE:    t.legacy(t.get),
 
-		PersistentPreRunE: idleFlags,
+		// The existing tool ignores a flag that a command does not use, and what was meant does not happen.
+		PersistentPreRunE: cli.Unused,
 	}
 	t.root = root
 	flags := root.PersistentFlags()
@@ -89,8 +90,12 @@ Exit codes:
 		" (default: that of a context, of the daemon that runs on this machine, or "+oldStore+")")
 	t.addContext(flags)
 	cli.Chooses(flags, "store", storeFlag, contextFlag)
-	flags.IntVar(&t.memberCount, "member-count", 0, "number of members, for configure-cluster and restore-backup")
-	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`, for configure-cluster and restore-backup")
+	// In the existing tool's lines they may stand before the command.
+	flags.IntVar(&t.memberCount, "member-count", 0, "`number` of members")
+	flags.StringVar(&t.etcdVersion, "etcd-version", "", "etcd `version`")
+	for _, name := range []string{"member-count", "etcd-version"} {
+		cli.OnlyFor(flags, name, "configure-cluster", "restore-backup")
+	}
 	flags.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long to wait for the store")
 	cli.AddKlogFlags(flags)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
@@ -108,21 +113,6 @@ Exit codes:
 	root.AddCommand(t.contextCommands())
 	root.AddCommand(cli.VersionCommand(t.out), docs.New(root.Name()))
 	return root
-}
-
-// idleFlags refuses the flags of a spec where a command does not take one: the existing
-// tool ignores them, and what was meant does not happen.
-func idleFlags(cmd *cobra.Command, _ []string) error {
-	if name := cmd.Name(); name == "configure-cluster" || name == "restore-backup" {
-		return nil
-	}
-	for _, name := range []string{"member-count", "etcd-version"} {
-		if cmd.Flags().Changed(name) {
-			return cli.Usagef("--%s is for configure-cluster and restore-backup; %s does not use it", name,
-				cmd.CommandPath())
-		}
-	}
-	return nil
 }
 
 // backupCommands are those on backups that are in the store. They take the time

@@ -35,7 +35,7 @@ ends with 9 where what was published is STALE.`,
 			},
 		}),
 		t.addPublished(&cobra.Command{
-			Use: "plan", Short: "print the steps from the present state to the spec", GroupID: "show",
+			Use: "plan", Short: "print the steps from the published status to the spec", GroupID: "show",
 			Long: `plan prints the steps that lead from the status that the coordinator published last to the spec in the store,
 as etcdadm command lines, and what holds them back as comments. It ends with 9 where what was published is STALE.`,
 			Args: cobra.NoArgs, RunE: t.run(t.shows(t.plan)),

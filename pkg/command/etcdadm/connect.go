@@ -55,7 +55,7 @@ var connectFlags = []string{
 func (o *ConnectOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.BackupStore, "backup-store", "", "`location` of the control and backup store")
 	fs.StringVar(&o.ClusterName, "cluster-name", "", "`name` of the cluster")
-	fs.Var((*contexts.Nodes)(&o.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeated, or with commas)")
+	fs.Var((*contexts.Nodes)(&o.Nodes), "nodes", "daemons to ask, NAME=HOST:PORT or HOST:PORT (repeatable, or with commas)")
 	fs.StringVar(&o.PKIDir, "pki-dir", "", "`directory` with the daemons' certificate authorities")
 	fs.StringVar(&o.Cert, "cert", "", "`file` with the client certificate")
 	fs.StringVar(&o.Key, "key", "", "`file` with the client key")

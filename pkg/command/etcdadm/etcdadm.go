@@ -103,6 +103,7 @@ Exit codes:
 		&cobra.Group{ID: "machine", Title: "On this machine:"}, &cobra.Group{ID: "etcd", Title: "On a running etcd:"},
 		&cobra.Group{ID: "auto", Title: "Automatic:"},
 		&cobra.Group{ID: "show", Title: "Showing and planning:"}, &cobra.Group{ID: "do", Title: "Operations:"},
+		&cobra.Group{ID: "seldom", Title: "Seldom needed:"},
 	)
 	t.out = cli.AddOutput(root, cli.Table, cli.JSON, cli.YAML)
 	root.AddCommand(parts...)
@@ -111,6 +112,7 @@ Exit codes:
 	t.addUpgradePlan(root)
 	t.addOperations(root)
 	cli.Fold(root, "do", "operations", "the single steps that a plan is made of")
+	cli.Fold(root, "seldom", "seldom", "other names of commands, repairs that a message asks for, and manual pages")
 	return root
 }
 

@@ -106,7 +106,7 @@ func (t *tool) operation(name string, k plan.Kind) *cobra.Command {
 		long = "Destructive: it stops, removes or deletes something.\n\n" + long
 	}
 	first, _, _ := strings.Cut(k.Path, " ")
-	long += byHand[first]
+	long = cli.Wrap(long) + byHand[first]
 	cmd := &cobra.Command{
 		Use: name, Short: k.Short, Long: long, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -146,7 +146,7 @@ func (v *value) Set(s string) error {
 }
 
 // Type names the value in help texts.
-func (v *value) Type() string { return "value" }
+func (v *value) Type() string { return v.flag.Type }
 
 // A result is what an operation's command prints for programs.
 type result struct {

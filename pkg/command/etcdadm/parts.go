@@ -28,11 +28,11 @@ func Parts() []*cobra.Command {
 			machines.NewInit(program), machines.NewJoin(program), machines.NewReset(program), machines.NewRemove(),
 			machines.NewInfo(), machines.NewPreflight(), machines.NewUpgrade(),
 			certificates.New(), certificates.NewKubeadm(), config.New(), release.New(), run.New(),
-			handovers.New(program), migrations.New(), term.New(),
+			handovers.New(program), migrations.New(),
 		),
 		group("etcd", client.New()...),
-		group("auto", append(auto.New(daemon.Run), manifest.New())...),
-		group("", docs.New("etcdadm")),
+		group("auto", auto.New(daemon.Run), manifest.New()),
+		group("seldom", auto.NewSeed(), term.New(), docs.New("etcdadm")),
 	)
 }
 

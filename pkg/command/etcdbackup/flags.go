@@ -75,15 +75,19 @@ func (f *flags) add(root *cobra.Command) {
 	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil,
 		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeatable)")
 	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backups with")
-	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil,
+	fs.StringArrayVar(&f.trusted, signersFlag, nil,
 		"`file` with public keys (PEM, ed25519) of signers: only backups that one of them signed, for this cluster, count; "+
 			"--sign-key must be one of them (repeatable)")
+	cli.Alias(fs, signersFlag, "backup-"+signersFlag)
 	fs.BoolVar(&f.skipUnchanged, "skip-unchanged", false, "take no backup while etcd's revision is that of the newest backup")
 	fs.BoolVar(&f.verify, "verify", false, "read each backup back and check it")
 	fs.BoolVar(&f.noPrune, "no-prune", false, "never delete old backups")
-	f.retention.Add(fs, "-retention")
+	f.retention.Add(fs)
 	fs.StringVar(&f.listenMetrics, "listen-metrics", "", "`host:port` to serve /metrics and /healthz on; empty for none")
 }
+
+// signersFlag says whom the agent trusts.
+const signersFlag = "trusted-signers"
 
 // variable is the name of the variable of a flag.
 func variable(flag string) string {
@@ -96,6 +100,9 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
 	var wrong error
 	fs.VisitAll(func(flag *pflag.Flag) {
 		value := env(variable(flag.Name))
+		if flag.Name == signersFlag && value == "" {
+			value = env(variable("backup-" + signersFlag)) // the daemon's name of it
+		}
 		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "help-all" ||
 			flag.Name == "version" {
 			return
@@ -219,10 +226,10 @@ func (f *flags) keys(c *backupagent.Config) error {
 		}
 	}
 	if c.Trusted, err = backup.ReadTrusted(f.trusted...); err != nil {
-		return cli.Usagef("--backup-trusted-signers: %v", err)
+		return cli.Usagef("--trusted-signers: %v", err)
 	}
 	if len(c.Trusted) > 0 && (c.Signer == nil || !slices.Contains(c.Trusted.IDs(), c.Signer.ID())) {
-		return &cli.UsageError{Text: "--backup-trusted-signers lacks the public key of --sign-key: this agent's own " +
+		return &cli.UsageError{Text: "--trusted-signers lacks the public key of --sign-key: this agent's own " +
 			"backups would not count", Next: "give --sign-key, and add its public key to the trusted ones"}
 	}
 	return nil

@@ -79,7 +79,7 @@ func (f *flags) dir() (string, error) {
 // files are the absolute paths of the files that the flags name.
 func (f *flags) files() ([]string, error) {
 	if len(f.trusted) > 0 && f.signKey == "" {
-		return nil, cli.Usagef("--backup-trusted-signers needs --sign-key")
+		return nil, cli.Usagef("--trusted-signers needs --sign-key")
 	}
 	var list []string
 	add := func(flag string, paths ...string) error {
@@ -104,7 +104,7 @@ func (f *flags) files() ([]string, error) {
 	}{
 		{"--client-ca-file", []string{f.caFile}}, {"--client-cert-file", []string{f.certFile}},
 		{"--client-key-file", []string{f.keyFile}}, {"--sign-key", []string{f.signKey}},
-		{"--backup-trusted-signers", f.trusted}, {"--encrypt-to", recipients},
+		{"--trusted-signers", f.trusted}, {"--encrypt-to", recipients},
 	} {
 		if err := add(named.flag, named.paths...); err != nil {
 			return nil, err

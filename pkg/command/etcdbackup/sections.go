@@ -19,7 +19,7 @@ var sections = []cli.FlagSection{
 	{
 		Title:  "How backups are stored",
 		Common: []string{"verify"},
-		More:   []string{"compression", "encrypt-to", "sign-key", "backup-trusted-signers"},
+		More:   []string{"compression", "encrypt-to", "sign-key", "trusted-signers"},
 	},
 	{
 		Title:  "What is kept",

@@ -36,6 +36,7 @@ func (f *backupFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.decrypt, "backup-decrypt-key", nil, "`file` of age identities to decrypt backups with (repeatable)")
 	fs.StringVar(&f.signKey, "backup-sign-key", "", "`file` of the private key to sign backups with")
 	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil, "`file` of public keys of trusted signers (repeatable)")
+	cli.Alias(fs, "backup-trusted-signers", "trusted-signers")
 	fs.BoolVar(&f.requireSignature, "backup-require-signature", false, "restore only what a trusted signer has signed")
 	fs.IntVar(&f.maxCount, "backup-max-count", 0, "keep at most this many backups; 0 for no limit but their age")
 	fs.StringVar(&f.maxSize, "backup-max-size", "", "keep at most this much in backups, such as 200GiB; empty for no limit")

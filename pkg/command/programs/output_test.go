@@ -100,3 +100,60 @@ func TestEveryProgramWritesItsManualPages(t *testing.T) {
 		}
 	}
 }
+
+// Help fits a terminal, but for examples, which are pasted as they are.
+func TestHelpIsWrapped(t *testing.T) {
+	const columns = 118
+	for _, root := range []*cobra.Command{
+		Called("etcdadm"), Called("etcd-manager-ctl"), Called("etcd-manager"), etcdbackup.New(),
+	} {
+		for _, path := range pathsOf(root, nil) {
+			var out strings.Builder
+			root.SetOut(&out)
+			if code := cli.Run(t.Context(), root, append(path, "--help-all")); code != 0 {
+				t.Errorf("%s %v --help-all ends with %d", root.Name(), path, code)
+			}
+			examples := false
+			for line := range strings.Lines(out.String()) {
+				examples = line == "Examples:\n" || examples && line != "\n"
+				if len(strings.TrimSuffix(line, "\n")) > columns && !examples {
+					t.Errorf("%s %s has %d columns:\n%s", root.Name(), strings.Join(path, " "), len(line)-1, line)
+				}
+			}
+		}
+	}
+}
+
+// pathsOf are the commands of a tree, without its name.
+func pathsOf(cmd *cobra.Command, to []string) (list [][]string) {
+	list = append(list, to)
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			list = append(list, pathsOf(c, append(slices.Clone(to), c.Name()))...)
+		}
+	}
+	return list
+}
+
+// What is seldom needed is one line of the first help, and is there as before.
+func TestSeldomNeededCommandsAreFolded(t *testing.T) {
+	help := func(args ...string) string {
+		var out strings.Builder
+		root := Called("etcdadm")
+		root.SetOut(&out)
+		if code := cli.Run(t.Context(), root, args); code != 0 {
+			t.Errorf("%q ends with %d", args, code)
+		}
+		return out.String()
+	}
+	root, seldom := help("--help"), help("help", "seldom")
+	if !strings.Contains(root, "etcdadm help seldom\n") {
+		t.Errorf("help does not say where they are:\n%s", root)
+	}
+	for path, of := range map[string]string{"seed": "seed", "term": "term reset", "docs": "docs man"} {
+		if strings.Contains(root, "\n  "+path+" ") || !strings.Contains(seldom, "\n  "+of+" ") ||
+			!strings.Contains(help(append(strings.Fields(of), "--help")...), "Usage:\n  etcdadm "+of) {
+			t.Errorf("%s: it is in the first help, or not in the other:\n%s", of, seldom)
+		}
+	}
+}

@@ -82,6 +82,10 @@ func New() *cobra.Command {
 	fs.Int64Var(&o.logSize, "log-size", 32<<20,
 		"size in bytes at which the log file is renamed to end in .1 and a new one is begun")
 	fs.DurationVar(&o.stopTimeout, "stop-timeout", 30*time.Second, "how long to wait for etcd to end before it is killed")
+	cli.Sections(cmd,
+		cli.FlagSection{Title: "What runs", Common: []string{"env-file", "etcd", "require", "stop-timeout"}},
+		cli.FlagSection{Title: "Where it writes", Common: []string{"dir", "log-file", "log-size"}},
+	)
 	return cmd
 }
 

@@ -1,10 +1,26 @@
 // Package spelling finds the word that somebody meant.
 package spelling
 
+import "strings"
+
 // Nearest returns the known word that is most like word, "" if none is alike:
-// for the question "did you mean". Of equally near ones it is the first.
+// for the question "did you mean". Of equally near ones it is the first. A word that
+// only one known word begins with is that one.
 func Nearest(word string, known []string) string {
+	if begun := begin(word, known); len(word) > 2 && len(begun) == 1 {
+		return begun[0]
+	}
 	return Within(max(2, len(word)/3), word, known)
+}
+
+// begin returns the known words that begin with word.
+func begin(word string, known []string) (list []string) {
+	for _, k := range known {
+		if strings.HasPrefix(k, word) {
+			list = append(list, k)
+		}
+	}
+	return list
 }
 
 // Within is Nearest where at most so many letters may be other ones.

@@ -19,6 +19,12 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", tt.word, got, tt.want)
 		}
 	}
+	commands := []string{"data", "dashboard", "dump"}
+	for word, want := range map[string]string{"dash": "dashboard", "da": "data", "dat": "data", "dumb": "dump"} {
+		if got := Nearest(word, commands); got != want {
+			t.Errorf("of commands, %q: got %q, want %q", word, got, want)
+		}
+	}
 	if got := Nearest("data", nil); got != "" {
 		t.Errorf("nothing is known, and yet %q is near", got)
 	}

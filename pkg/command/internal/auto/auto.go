@@ -22,11 +22,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/hostaddr"
 )
 
-// New returns the commands seed and auto. run is what auto does: [daemon.Run]
-// outside of tests.
-func New(run manager.Run) []*cobra.Command {
-	return []*cobra.Command{newSeed(), newAuto(run)}
-}
+// New returns the command auto. run is what it does: [daemon.Run] outside of tests.
+func New(run manager.Run) *cobra.Command { return newAuto(run) }
 
 // defaults are the values of the daemon's flags where they differ from those of
 // etcd-manager, which are kops'.
@@ -53,7 +50,8 @@ func newAuto(run manager.Run) *cobra.Command {
 keep the cluster as the spec in the store says: they bootstrap it, replace members and take backups. auto
 runs until it is stopped, and stops etcd then. "auto unit" and "auto manifest" print what starts it at boot.
 
-The daemons trust each other by three CAs in --pki-dir, the same on all machines. "auto pki" makes them, once.
+"etcdadm seed" writes the spec, before the first machine. The daemons trust each other by three CAs in --pki-dir,
+the same on all machines. "auto pki" makes them, once.
 
 auto is etcd-manager with the defaults of a plain machine, in one program with etcdadm.`
 	cmd.Example = "  etcdadm seed file:///mnt/etcd-store version=3.6.16 nodes=3\n  etcdadm auto file:///mnt/etcd-store"

@@ -42,7 +42,7 @@ type result struct {
 
 func tree(run func(ctx context.Context, c daemon.Config, log *slog.Logger) error) *cobra.Command {
 	root := &cobra.Command{Use: "etcdadm", Args: cli.Known}
-	root.AddCommand(New(run)...)
+	root.AddCommand(New(run), NewSeed())
 	// As the real one has them.
 	root.PersistentFlags().String("cluster-name", "", "")
 	root.PersistentFlags().Bool("insecure", false, "")

@@ -33,7 +33,8 @@ func newManifest() *cobra.Command {
 	})
 	cmd.Short = "print a static pod that runs auto"
 	cmd.Long = `manifest prints a static pod for the kubelet that runs auto with the given store and flags. The etcd binaries
-are those of the machine: below /opt, or in --etcd-dir.`
+are those of the machine: below /opt, or in --etcd-dir. "etcdadm render etcd-manager" prints the pod of
+etcd-manager itself.`
 	cmd.Example = "  etcdadm auto manifest file:///mnt/etcd-store --image=registry.example.com/etcdadm:v1 " +
 		">/etc/kubernetes/manifests/etcdadm.yaml"
 	cmd.Flags().StringVar(&image, "image", "", "`image` that contains etcdadm (required)")

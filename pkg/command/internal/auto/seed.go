@@ -20,13 +20,14 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-func newSeed() *cobra.Command {
+// NewSeed returns the command seed.
+func NewSeed() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "seed STORE-URL nodes=N [version=V]",
 		Short: "write the spec of a cluster into a store, for auto",
 		Long: `seed writes the spec of a cluster into its control and backup store: the number of members and the etcd
 version. It prints the command to run on each machine. An existing spec that differs is changed only with
---force; "etcd-manager-ctl configure-cluster" changes single values of it.`,
+--force. It is another name of "etcd-manager-ctl configure-cluster", which also changes single values.`,
 		Example: "  etcdadm seed file:///mnt/etcd-store version=3.6.16 nodes=3",
 		Args:    cobra.MinimumNArgs(1),
 	}

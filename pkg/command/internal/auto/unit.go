@@ -30,7 +30,8 @@ func newUnit() *cobra.Command {
 	})
 	cmd.Short = "print a systemd unit that runs auto"
 	cmd.Long = `unit prints a systemd unit that runs auto with the given store and flags. Address and name of the machine are
-found at start unless flags give them, so all machines can have the same unit.`
+found at start unless flags give them, so all machines can have the same unit. "etcdadm render etcd-manager
+--as=systemd-unit" prints that of etcd-manager itself.`
 	cmd.Example = "  etcdadm auto unit file:///mnt/etcd-store >/etc/systemd/system/etcdadm.service && systemctl enable " +
 		"--now etcdadm"
 	self, err := os.Executable()

@@ -44,7 +44,7 @@ func TestSettings(t *testing.T) {
 
 // The defaults here are those of the daemons.
 func TestDefaultsAreTheDaemons(t *testing.T) {
-	manager, auto := manager.New(nil), auto.New(nil)[1]
+	manager, auto := manager.New(nil), auto.New(nil)
 	for flag, want := range defaults {
 		for column, cmd := range []*cobra.Command{manager, auto} {
 			got := cmd.Flags().Lookup(flag).DefValue

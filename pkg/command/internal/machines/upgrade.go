@@ -40,9 +40,9 @@ func newUpgradeCheck() *cobra.Command {
 		Use: "check", Short: "check the member's data for what the next minor version does not tolerate",
 		Long: `check searches this machine's data directory for what the next minor version of etcd does not tolerate: keys of
 the v2 store, members that only the database knows, and old entries in the log. Each of these is present, proved
-absent, or unknown, and is printed with what to do about it. It changes nothing, whether etcd runs or not. The same check
-is made before every upgrade: by join and init before they install a new minor version, and by etcd-manager
-before a member changes its version.
+absent, or unknown, and is printed with what to do about it. It changes nothing, whether etcd runs or not. The
+same check is made before every upgrade: by join and init before they install a new minor version, and by
+etcd-manager before a member changes its version.
 
 With --to it exits with 3 unless everything that this version does not tolerate is proved absent, and where the
 member cannot go to that version from the one that it runs.`,

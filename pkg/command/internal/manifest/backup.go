@@ -84,7 +84,7 @@ func newBackup() *cobra.Command {
 	fs.StringVar(&o.program, "program", "/usr/local/bin/etcd-backup", "`path` of etcd-backup, for the unit")
 	fs.StringVar(&o.schedule, "schedule", "17 */6 * * *", "when the CronJob runs: the five fields of cron, in UTC")
 	fs.StringVar(&o.secret, "secret", "", "name of a Secret whose keys are variables of the CronJob's pods")
-	fs.StringArrayVar(&o.env, "env", nil, "KEY=VALUE of the pod's environment (repeated)")
+	fs.StringArrayVar(&o.env, "env", nil, "KEY=VALUE of the pod's environment (repeatable)")
 	return cmd
 }
 

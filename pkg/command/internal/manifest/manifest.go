@@ -71,8 +71,8 @@ func newManager() *cobra.Command {
 	fs.StringVar(&o.name, "name", "", "name of the pod (default: etcd-manager-main, or that of the cluster)")
 	fs.StringVar(&o.program, "program", "/usr/local/bin/etcd-manager", "`path` of etcd-manager, for the unit")
 	fs.StringArrayVar(&o.etcdImages, "etcd-image", nil,
-		"VERSION=IMAGE with etcd, which the pod mounts as an image volume (repeated); by default it has the machine's /opt")
-	fs.StringArrayVar(&o.env, "env", nil, "KEY=VALUE of the pod's environment (repeated)")
+		"VERSION=IMAGE with etcd, which the pod mounts as an image volume (repeatable); by default it has the machine's /opt")
+	fs.StringArrayVar(&o.env, "env", nil, "KEY=VALUE of the pod's environment (repeatable)")
 	return cmd
 }
 

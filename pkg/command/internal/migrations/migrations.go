@@ -69,6 +69,12 @@ func New() *cobra.Command {
 	f.BoolVar(&m.o.ShareNetwork, "share-network", false,
 		"run the copy on this machine's loopback; only if no other member of that cluster runs here")
 	f.BoolVar(&m.dry, "dry-run", false, "print what would be done, and do nothing")
+	cli.Sections(cmd,
+		cli.FlagSection{Title: "The old member", Common: []string{"data-dir", "etcd-version", "etcd-dir"},
+			More: []string{"wal-dir", "work-dir", "keep", "discard-uncommitted", "share-network"}},
+		cli.FlagSection{Title: "The backup", Common: []string{"backup-store", "cluster-name"},
+			More: []string{"compression", "encrypt-to", "sign-key"}},
+	)
 	m.out = cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return m.run(cmd.Context()) }
 	return cmd

@@ -24,7 +24,6 @@ const (
 type Flags struct {
 	hourly, daily, maxSize string
 	maxCount               int
-	names                  [4]string
 }
 
 // trust says which backups count.
@@ -35,9 +34,10 @@ type trust struct {
 
 // add gives a command the flags, named as those of the daemons.
 func (f *trust) add(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.signers, "backup-trusted-signers", nil,
+	fs.StringArrayVar(&f.signers, "trusted-signers", nil,
 		"`file` with public keys (PEM, ed25519) of signers: only backups that one of them signed count, and are kept or deleted "+
-			"(repeated)")
+			"(repeatable)")
+	cli.Alias(fs, "trusted-signers", "backup-trusted-signers")
 	fs.StringVar(&f.cluster, "cluster-name", "", "`name` of the cluster that a signed backup must be of; empty for any")
 }
 
@@ -45,24 +45,27 @@ func (f *trust) add(fs *pflag.FlagSet) {
 func (f *trust) options() (o backup.FetchOptions, err error) {
 	o.Cluster = f.cluster
 	if o.Trusted, err = backup.ReadTrusted(f.signers...); err != nil {
-		return o, cli.Usagef("--backup-trusted-signers: %v", err)
+		return o, cli.Usagef("--trusted-signers: %v", err)
 	}
 	return o, nil
 }
 
-// Add gives a command the flags. Suffix is behind the names of those of ages:
-// --hourly and --daily.
-func (f *Flags) Add(fs *pflag.FlagSet, suffix string) {
+// names are those of the flags of a policy.
+var names = [4]string{"hourly-retention", "daily-retention", "max-count", "max-size"}
+
+// Add gives a command the flags.
+func (f *Flags) Add(fs *pflag.FlagSet) {
 	d := cluster.DefaultPolicy()
-	f.names = [4]string{"hourly" + suffix, "daily" + suffix, "max-count", "max-size"}
-	fs.StringVar(&f.hourly, f.names[0], "",
+	fs.StringVar(&f.hourly, names[0], "",
 		fmt.Sprintf("`age` up to which one backup an hour is kept, such as 36h or 7d (default $%s, or %s)", HourlyVariable,
 			days(d.HourlyRetention)))
-	fs.StringVar(&f.daily, f.names[1], "",
+	fs.StringVar(&f.daily, names[1], "",
 		fmt.Sprintf("`age` up to which one backup a day is kept, such as 90d or 2y (default $%s, or %s)", DailyVariable,
 			days(d.DailyRetention)))
-	fs.IntVar(&f.maxCount, f.names[2], 0, "`number` of backups over which the oldest go; 0 for no limit")
-	fs.StringVar(&f.maxSize, f.names[3], "",
+	cli.Alias(fs, names[0], "hourly")
+	cli.Alias(fs, names[1], "daily")
+	fs.IntVar(&f.maxCount, names[2], 0, "`number` of backups over which the oldest go; 0 for no limit")
+	fs.StringVar(&f.maxSize, names[3], "",
 		"`size` of all backups in the store over which the oldest go, such as 20GiB; empty for no limit")
 }
 
@@ -76,8 +79,8 @@ func (f *Flags) Policy(env func(string) string) (retention.Policy, error) {
 		flag, text, variable string
 		to                   *time.Duration
 	}{
-		{"--" + f.names[0], f.hourly, HourlyVariable, &p.Hourly},
-		{"--" + f.names[1], f.daily, DailyVariable, &p.Daily},
+		{"--" + names[0], f.hourly, HourlyVariable, &p.Hourly},
+		{"--" + names[1], f.daily, DailyVariable, &p.Daily},
 	} {
 		name, text := a.flag, a.text
 		if text == "" {
@@ -96,12 +99,12 @@ func (f *Flags) Policy(env func(string) string) (retention.Policy, error) {
 		*a.to = d
 	}
 	if p.MaxCount < 0 {
-		return p, cli.Usagef("--%s is %d, it must not be negative", f.names[2], p.MaxCount)
+		return p, cli.Usagef("--%s is %d, it must not be negative", names[2], p.MaxCount)
 	}
 	if f.maxSize != "" {
 		var err error
 		if p.MaxBytes, err = bytesize.Parse(f.maxSize); err != nil {
-			return p, cli.Usagef("--%s: %v", f.names[3], err)
+			return p, cli.Usagef("--%s: %v", names[3], err)
 		}
 	}
 	return p, nil

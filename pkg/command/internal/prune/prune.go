@@ -24,8 +24,8 @@ const long = `Delete the backups that the retention rules do not keep, and say f
 why it stays or goes.
 
   * younger than an hour: all stay
-  * up to --hourly: the earliest of each hour (UTC) stays
-  * up to --daily: the earliest of each day (UTC) stays
+  * up to --hourly-retention: the earliest of each hour (UTC) stays
+  * up to --daily-retention: the earliest of each day (UTC) stays
   * over --max-count or --max-size: of the rest the damaged go first, then the
     oldest
 
@@ -70,7 +70,7 @@ func New(o Options) *cobra.Command {
 		Use:     "prune",
 		Short:   "delete the backups that the retention rules do not keep",
 		Long:    long,
-		Example: "  prune --dry-run\n  prune --hourly=7d --daily=90d --max-size=200GiB",
+		Example: "  prune --dry-run\n  prune --hourly-retention=7d --daily-retention=90d --max-size=200GiB",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
@@ -78,7 +78,7 @@ func New(o Options) *cobra.Command {
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be deleted, and delete nothing")
 	fs.BoolVar(&c.byClock, "by-clock", false,
 		"compute ages from this machine's clock alone, even if the backups are too few to confirm it")
-	c.flags.Add(fs, "")
+	c.flags.Add(fs)
 	c.trust.add(fs)
 	return cmd
 }

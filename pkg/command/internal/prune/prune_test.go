@@ -169,9 +169,9 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--hourly=x":     "--hourly: \"x\" is not a duration",
-		"--daily=-1h":    "--daily: \"-1h\" is not a duration",
-		"--daily=0":      "--daily must not be zero",
+		"--hourly=x":     "--hourly-retention: \"x\" is not a duration",
+		"--daily=-1h":    "--daily-retention: \"-1h\" is not a duration",
+		"--daily=0":      "--daily-retention must not be zero",
 		"--max-count=-1": "--max-count is -1",
 		"--max-size=big": "--max-size: \"big\" is not a size",
 		"name":           "unknown command",
@@ -279,7 +279,7 @@ func TestDeniedDeletionWarnsAndFails(t *testing.T) {
 func TestFlagsHaveASuffix(t *testing.T) {
 	var f Flags
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.Add(fs, "-retention")
+	f.Add(fs)
 	if err := fs.Parse([]string{"--hourly-retention=0"}); err != nil {
 		t.Fatal(err)
 	}
