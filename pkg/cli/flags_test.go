@@ -11,14 +11,13 @@ import (
 // flagTree is a root with flags that only one of its commands uses, and that have another name.
 func flagTree() (root *cobra.Command, out *bytes.Buffer, count *int) {
 	out, count = &bytes.Buffer{}, new(int)
-	root = &cobra.Command{Use: "tool", Args: cobra.NoArgs, PersistentPreRunE: Unused, RunE: func(*cobra.Command, []string) error {
-		return nil
-	}}
+	nothing := func(*cobra.Command, []string) error { return nil }
+	root = &cobra.Command{Use: "tool", Args: cobra.NoArgs, PersistentPreRunE: Unused, RunE: nothing}
 	root.SetOut(out)
 	root.PersistentFlags().IntVar(count, "count", 0, "`number` of members")
 	OnlyFor(root.PersistentFlags(), "count", "grow")
 	for _, name := range []string{"grow", "show"} {
-		cmd := &cobra.Command{Use: name, Short: name, RunE: func(*cobra.Command, []string) error { return nil }}
+		cmd := &cobra.Command{Use: name, Short: name, RunE: nothing}
 		cmd.Flags().IntVar(count, "step", 0, "`number` of members at a time")
 		Alias(cmd.Flags(), "step", "pace")
 		root.AddCommand(cmd)
@@ -70,7 +69,7 @@ func TestWrap(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       "",
 		"a\n\n  b\n":             "a\n\n  b\n",
-		strings.TrimSpace(long):  strings.TrimSpace(strings.Repeat("word ", 20)) + "\n" + strings.TrimSpace(strings.Repeat("word ", 10)),
+		strings.TrimSpace(long):  strings.TrimSpace(long[:100]) + "\n" + strings.TrimSpace(long[100:]),
 		strings.Repeat("x", 130): strings.Repeat("x", 130),
 	} {
 		if got := Wrap(text); got != want {

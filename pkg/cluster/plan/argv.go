@@ -30,7 +30,8 @@ func (k Kind) Flags() []Flag {
 	for i := range flags {
 		f := t.Field(i)
 		flags[i] = Flag{
-			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Repeated: f.Type.Kind() == reflect.Slice, Type: typeOf(f.Type), index: i,
+			Name: f.Tag.Get("flag"), Doc: f.Tag.Get("doc"), Type: typeOf(f.Type),
+			Repeated: f.Type.Kind() == reflect.Slice, index: i,
 		}
 	}
 	return flags

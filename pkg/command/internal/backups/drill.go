@@ -86,7 +86,8 @@ func (d *drillCommand) run(cmd *cobra.Command, args []string) error {
 	return d.out.Print(cmd.OutOrStdout(), result, func(w io.Writer) error { return writeDrilled(w, result) })
 }
 
-func (d *drillCommand) perform(ctx context.Context, from backupsource.Source, o drill.Options) (result drill.Drilled, err error) {
+func (d *drillCommand) perform(ctx context.Context, from backupsource.Source,
+	o drill.Options) (result drill.Drilled, err error) {
 	if from.File != "" {
 		return d.file(ctx, from, o)
 	}
@@ -98,7 +99,8 @@ func (d *drillCommand) perform(ctx context.Context, from backupsource.Source, o 
 }
 
 // file drills a file. There is no place for a record.
-func (d *drillCommand) file(ctx context.Context, from backupsource.Source, o drill.Options) (result drill.Drilled, err error) {
+func (d *drillCommand) file(ctx context.Context, from backupsource.Source,
+	o drill.Options) (result drill.Drilled, err error) {
 	s, err := d.fetchSource(ctx, from, o)
 	if err != nil {
 		return result, err

@@ -183,7 +183,8 @@ func (r *reader) open(ctx context.Context, cmd *cobra.Command, text string, revi
 	return r.openSource(ctx, cmd, from, revision)
 }
 
-func (r *reader) openSource(ctx context.Context, cmd *cobra.Command, from backupsource.Source, revision int64) (*snap, error) {
+func (r *reader) openSource(ctx context.Context, cmd *cobra.Command, from backupsource.Source,
+	revision int64) (*snap, error) {
 	p := newStages(cmd)
 	defer p.end()
 	s, err := r.fetchSource(ctx, from, r.drillOptions(cmd, p))
