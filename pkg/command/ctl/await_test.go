@@ -131,6 +131,7 @@ func TestAwaitReportsAStoreThatCannotBeRead(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- (&tool{location: dir}).await(ctx, cmd, s, r) }()
 		control := filepath.Join(dir, "control")
+		time.Sleep(waitInterval / 2) // what follows is between two readings, and not during one
 		for range 2 {
 			time.Sleep(10 * waitInterval)
 			if err := os.Rename(control, control+".away"); err != nil {
