@@ -91,10 +91,8 @@ func (c checker) lift(op *QuarantineLift) error {
 	if err := c.sharesStore(op.Node); err != nil {
 		return err
 	}
-	if rec := newestRecord(c.obs); rec != nil && !recordedToken(c.obs, c.obs.Token) {
-		if by := c.openInstead(*rec); by != "" {
-			return unsafe("restore", "%s does not answer, and let clients in to incarnation %s", by, rec.Token)
-		}
+	if by, of := c.openInstead(); by != "" {
+		return unsafe("restore", "%s does not answer or run, and let clients in to incarnation %s", by, of)
 	}
 	voters, healthy := c.count(0)
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token &&

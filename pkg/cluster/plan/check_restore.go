@@ -217,19 +217,22 @@ func (c checker) restoredAfter(rec cluster.Incarnation) bool {
 }
 
 // openInstead returns a node that does not answer, or whose process does not run, and let clients in
-// to the incarnation of a record when it was seen last, while no node lets any in to what runs; empty
-// for none.
-func (c checker) openInstead(rec cluster.Incarnation) (by cluster.NodeName) {
+// to an incarnation that has a record when it was seen last, while what runs has none, and no node lets
+// any in to it; empty for none.
+func (c checker) openInstead() (by cluster.NodeName, token cluster.Token) {
+	if recordedToken(c.obs, c.obs.Token) {
+		return "", ""
+	}
 	for _, n := range c.obs.Nodes {
 		switch a := n.Assigned; {
 		case a == nil || a.Quarantined:
 		case a.Token == c.obs.Token:
-			return ""
-		case a.Token == rec.Token && !a.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning):
-			by = n.Name
+			return "", ""
+		case recordedToken(c.obs, a.Token) && !a.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning):
+			by, token = n.Name, a.Token
 		}
 	}
-	return by
+	return by, token
 }
 
 // recordAgain makes sure that a second record of what runs replaces nothing that
@@ -245,8 +248,8 @@ func (c checker) recordAgain(op *IncarnationCreate) error {
 				return unsafe("restore", "%s has what incarnation %s is to begin with", n.Name, newest.Token)
 			}
 		}
-		if by := c.openInstead(*newest); by != "" {
-			return unsafe("restore", "%s does not answer, and let clients in to incarnation %s: %s lets none in", by, newest.Token,
+		if by, of := c.openInstead(); by != "" {
+			return unsafe("restore", "%s does not answer or run, and let clients in to incarnation %s: %s lets none in", by, of,
 				op.Token)
 		}
 		if c.restoredAfter(*newest) {

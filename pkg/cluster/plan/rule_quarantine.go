@@ -43,7 +43,7 @@ func ruleQuarantine(l *view) (Operation, verdict) {
 // a dead voter from being replaced: that is what ends the wait.
 func (l *view) lift(m cluster.Member) (Operation, verdict) {
 	n := l.nodeOf(m)
-	if l.mayBeSealed(n) || l.storeNotShared(n) || len(mayServe(l.obs)) > 0 { // ruleRecord says the latter
+	if l.mayBeSealed(n) || l.storeNotShared(n) {
 		return nil, goOn
 	}
 	if rec := l.restored(); rec != nil && rec.Token == l.obs.Token {

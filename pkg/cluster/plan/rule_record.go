@@ -15,6 +15,13 @@ func ruleRecord(l *view) (Operation, verdict) {
 		l.hold(StoreUnreachable, "%s", l.storeProblem())
 		return nil, goOn
 	}
+	if on := mayServe(l.obs); len(on) > 0 {
+		l.hold(Restoring, "incarnation %s runs, has no record in the store, and lets no client in, but %s may let clients in "+
+			"to one that has a record. Bring back what does not answer or run. For a machine that is gone for good: "+
+			"etcd-manager-ctl --backup-store=STORE forget-node NAME; for a member that is not to run again: etcdadm member stop",
+			l.obs.Token, names(on))
+		return nil, stop
+	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
 	// A restore that never began does not end what runs, and its record must not do
 	// so later, when fewer nodes answer: what runs gets a newer one.
@@ -38,12 +45,6 @@ func ruleRecord(l *view) (Operation, verdict) {
 				"--backup-store=STORE forget-node NAME", l.obs.Token, rec.Number, names(on))
 			return nil, goOn
 		}
-	}
-	if on := mayServe(l.obs); len(on) > 0 {
-		l.hold(Restoring, "incarnation %s runs, has no record in the store, and lets no client in. Incarnation %d may let "+
-			"clients in on %s. Bring back what does not answer or run, or remove nodes that are gone for good: "+
-			"etcd-manager-ctl --backup-store=STORE forget-node NAME", l.obs.Token, newestRecord(l.obs).Number, names(on))
-		return nil, goOn
 	}
 	if !known {
 		return &IncarnationCreate{
@@ -83,24 +84,27 @@ func (l *view) laterRestored(rec *cluster.Incarnation) (on []cluster.NodeName) {
 }
 
 // mayServe returns the nodes that do not answer, or whose process does not run, and may let clients
-// in to the incarnation of the newest record, where what runs has no record and lets no client in: a
-// newer record of it would end what has the writes of clients. It returns none where there is no
-// such record.
+// in to an incarnation that has a record, where what runs has none and lets no client in: a newer
+// record of it would end what has the writes of clients. What an operation has stopped, and a node that
+// was seen last without a member or with one of yet another incarnation, lets none in.
 func mayServe(obs cluster.Observation) (on []cluster.NodeName) {
-	rec := newestRecord(obs)
-	if rec == nil || recordedToken(obs, obs.Token) || obs.Uncommitted(*rec) {
+	if len(obs.Store.Incarnations) == 0 || recordedToken(obs, obs.Token) {
 		return nil
 	}
 	var did []cluster.NodeName // let clients in when they were seen last
 	for _, n := range obs.Nodes {
 		a, runs := n.Assigned, n.Reachable && n.Process.State == cluster.ProcessRunning
-		switch open := a != nil && !a.Quarantined; {
-		case open && a.Token == obs.Token:
-			return nil
-		case open && a.Token == rec.Token && !a.Stopped && !runs:
-			on, did = append(on, n.Name), append(did, n.Name)
-		case !n.Reachable && (a == nil || a.Token != obs.Token):
+		switch {
+		case a == nil && !n.Reachable && n.Disk.State != cluster.DiskEmpty:
 			on = append(on, n.Name)
+		case a == nil || a.Stopped || runs || !recordedToken(obs, a.Token):
+		case !a.Quarantined:
+			on, did = append(on, n.Name), append(did, n.Name)
+		case !n.Reachable:
+			on = append(on, n.Name) // it may have been opened since
+		}
+		if a != nil && a.Token == obs.Token && !a.Quarantined {
+			return nil
 		}
 	}
 	unknown := slices.ContainsFunc(obs.Members, func(m cluster.Member) bool {
