@@ -50,9 +50,9 @@ func (r Report) fault(leader MemberID, term uint64) (Condition, string) {
 		return Apart, fmt.Sprintf("it follows %s, the others %s", r.Leader, leader)
 	case r.Read == ReadLate:
 		return Late, "it answers, but serves no linearizable read"
-	case r.RaftTerm < term:
-		// Its leader leads in the newest term, and it has not heard of that yet.
-		return Late, fmt.Sprintf("it is in term %d, others are in %d", r.RaftTerm, term)
+	case r.RaftTerm < term && !r.Learner:
+		// The term is that of the last entry that it has applied. A learner may be far behind.
+		return Late, fmt.Sprintf("it has applied nothing of term %d yet, as others have", term)
 	}
 	return Serving, ""
 }

@@ -17,7 +17,7 @@ func TestUnfit(t *testing.T) {
 		"another leader":      {func(r *Report) { r.Leader, r.RaftTerm = 1, 6 }, "it follows 1, the others 2"},
 		"another alarm":       {func(r *Report) { r.Alarms = []string{"NOSPACE"} }, ""},
 		"behind":              {func(r *Report) { r.Applied -= MaxBehind + 1 }, "it is 1001 entries behind"},
-		"an old term":         {func(r *Report) { r.RaftTerm-- }, "it is in term 6, others are in 7"},
+		"an old term":         {func(r *Report) { r.RaftTerm-- }, "it has applied nothing of term 7 yet, as others have"},
 		"a learner":           {func(r *Report) { r.Learner = true }, "learner"},
 		"corrupt":             {func(r *Report) { r.Alarms = []string{"NOSPACE", AlarmCorrupt} }, "alarm CORRUPT"},
 		"no leader":           {func(r *Report) { r.Leader = 0 }, "no leader"},

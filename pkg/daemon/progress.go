@@ -39,10 +39,10 @@ const (
 	// others, which costs little: a thousand times what a disk needs, and more than
 	// a busy machine takes.
 	slowWriteLimit = 4 * time.Second
-	// hungWriteLimit is how long a write may take before a probe fails. To be killed for a
+	// probeTimeout is how long a write may take before a probe fails. To be killed for a
 	// disk that is slow ends the etcd that serves on it, and it does not start again
 	// before the disk takes writes: that is for one that no longer does.
-	hungWriteLimit = 30 * time.Second
+	probeTimeout = 30 * time.Second
 )
 
 // fit says why this node should leave coordinating to others: it can neither
@@ -71,7 +71,7 @@ func (d *Daemon) alive() error {
 // hungDisk reports a write below dir that has been pending for so long that the disk
 // may never take it.
 func hungDisk(dir string, pending time.Duration) error {
-	if pending < hungWriteLimit {
+	if pending < probeTimeout {
 		return nil
 	}
 	return fmt.Errorf("the disk of %s has not taken a write for %s", dir, pending.Round(time.Second))

@@ -40,7 +40,7 @@ func TestASlowDiskIsNoReasonToBeKilled(t *testing.T) {
 		alive   bool
 	}{
 		{0, true}, {slowWriteLimit + time.Second, true}, {10 * time.Second, true},
-		{hungWriteLimit - 1, true}, {hungWriteLimit, false},
+		{probeTimeout - 1, true}, {probeTimeout, false},
 	} {
 		if err := hungDisk("/data", tc.pending); (err == nil) != tc.alive {
 			t.Errorf("with a write pending for %s: %v", tc.pending, err)

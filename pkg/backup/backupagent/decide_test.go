@@ -68,7 +68,7 @@ func TestTurns(t *testing.T) {
 		}},
 		{name: "nor one that only answers", prefer: Local, n: 3, mine: 3, err: "no linearizable read",
 			change: func(v *View) { v.Candidates[2].Report.Read = cluster.ReadLate }},
-		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "in term 4, others are in 5",
+		{name: "nor one of an old term", prefer: Follower, n: 3, mine: 3, err: "it has applied nothing of term 5 yet",
 			change: func(v *View) { v.Candidates[2].Report.RaftTerm = 4 }},
 		{name: "one that is a little behind is", prefer: Follower, n: 2, mine: 2, change: func(v *View) {
 			v.Candidates[1].Report.Applied -= 500

@@ -70,8 +70,9 @@ func (l *Local) remember(r *cluster.Report) {
 
 // elsewhere returns etcd's record of the member where that is not where this node has it.
 func (l *Local) elsewhere() *cluster.Member {
-	record, serving := l.recorded.Load(), l.observer.Serving()
-	if record == nil || serving == nil || cluster.SharePeerURL(record.PeerURLs, l.o.URLs.Peer) ||
+	record := l.recorded.Load()
+	serving, started := l.observer.Serving()
+	if record == nil || !started || cluster.SharePeerURL(record.PeerURLs, l.o.URLs.Peer) ||
 		cluster.SharePeerURL(record.PeerURLs, serving) {
 		return nil
 	}

@@ -44,7 +44,7 @@ func (o *Observer) Observe(ctx context.Context) (Facts, *cluster.Report) {
 		State: status.State, Since: status.Since, LastExit: status.LastExit, Problem: status.Problem,
 	}
 	if s.Assigned != nil && status.State != cluster.ProcessStopped {
-		n.Serving = o.Serving()
+		n.Serving, _ = o.Serving()
 		n.PeerKeys = o.files.Load() != nil
 		n.Process.Version = s.Assigned.Version
 	}

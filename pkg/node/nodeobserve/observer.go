@@ -129,12 +129,12 @@ func (o *Observer) Started(peerURLs []string, files *etcdconf.TLS) {
 	o.serving.Store(&peerURLs)
 }
 
-// Serving returns the peer URLs that the member was started for, nil where it was not.
-func (o *Observer) Serving() []string {
+// Serving returns the peer URLs that the member was started for, and whether it was.
+func (o *Observer) Serving() (urls []string, started bool) {
 	if urls := o.serving.Load(); urls != nil {
-		return *urls
+		return *urls, true
 	}
-	return nil
+	return nil, false
 }
 
 // SetAsideSince returns from when on the age of what was set aside counts: that of a time in the
