@@ -58,13 +58,19 @@ func (c checker) reached(m cluster.Member, accepted []cluster.NodeName) error {
 			}
 		}
 		refuse := unsafe
-		if down < portGrace {
+		if down < portGrace || c.justStarted(m) {
 			refuse = passing
 		}
 		return refuse("peer-port", "%s and %s do not reach each other's peer port: %s, for %s", m.Name, v.Name, why,
 			down.Round(time.Second))
 	}
 	return nil
+}
+
+// justStarted reports whether the etcd of m may not have listened when its peer port was last tried.
+func (c checker) justStarted(m cluster.Member) bool {
+	n, err := c.node(m.Name)
+	return err == nil && !n.Process.Since.IsZero() && c.obs.At.Sub(n.Process.Since) < portGrace
 }
 
 // reports returns what the node of that name says of a member's peer port: one link, or none.

@@ -68,6 +68,11 @@ func (l *view) linked(m cluster.Member) bool {
 			return false
 		}
 		if link := l.apart(v, m); link != nil {
+			// The last try may be from before its etcd listened, and there is another one soon.
+			if n := l.nodeOf(m); n != nil && !n.Process.Since.IsZero() && l.age(n.Process.Since) < linkGrace {
+				l.hold(LearnerBehind, "%s has just started, and its peer port is tried again: %s", l.called(m), link.Why)
+				return false
+			}
 			l.hold(PeerUnreachable, "%s is not promoted: it and %s do not reach each other's peer port: %s", l.called(m),
 				l.called(v), link.Why)
 			return false
