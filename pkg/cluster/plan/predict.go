@@ -66,74 +66,74 @@ func Predict(obs cluster.Observation, op Operation) cluster.Observation {
 }
 
 // predictMembers changes the member list, or who leads.
-func (w *world) predictMembers(op Operation) {
+func (p *prediction) predictMembers(op Operation) {
 	switch op := op.(type) {
 	case *AddLearner:
-		w.Members = append(w.Members, cluster.Member{
-			ID: w.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: w.At,
+		p.Members = append(p.Members, cluster.Member{
+			ID: p.nextID(), PeerURLs: op.PeerURLs, Learner: true, LearnerSince: p.At,
 		})
 	case *Promote:
-		for i := range w.Members {
-			if w.Members[i].Name == op.Name {
-				w.Members[i].Learner, w.Members[i].LearnerSince = false, time.Time{}
+		for i := range p.Members {
+			if p.Members[i].Name == op.Name {
+				p.Members[i].Learner, p.Members[i].LearnerSince = false, time.Time{}
 			}
 		}
 	case *Remove:
-		w.remove(op.ID)
+		p.remove(op.ID)
 	case *MemberUpdate:
-		for i := range w.Members {
-			if w.Members[i].ID == op.ID {
-				w.Members[i].PeerURLs = op.PeerURLs
+		for i := range p.Members {
+			if p.Members[i].ID == op.ID {
+				p.Members[i].PeerURLs = op.PeerURLs
 			}
 		}
 	case *MoveLeader:
-		for _, m := range w.Members {
+		for _, m := range p.Members {
 			if m.Name == op.To {
-				w.Leader = m.ID
+				p.Leader = m.ID
 			}
 		}
 	}
 }
 
 // record adds an incarnation. One that was restored ends what ran before.
-func (w *world) record(op *IncarnationCreate) {
-	rec := cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: w.At}
+func (p *prediction) record(op *IncarnationCreate) {
+	rec := cluster.Incarnation{Number: op.Number, Token: op.Token, Version: op.Version, Voters: op.Voters, At: p.At}
 	if op.Backup != "" {
 		rec.Restored = &cluster.Restored{Request: op.Request, Backup: op.Backup, Revision: op.Revision, Before: op.Before}
-		w.Members, w.Leader = nil, 0
+		p.Members, p.Leader = nil, 0
 	}
-	w.Store.Incarnations = append(w.Store.Incarnations, rec)
-	w.Token = op.Token
-	for _, n := range w.Nodes {
-		if w.LeaseVoters.Token != op.Token && n.LeaseVoters.Token == op.Token {
-			w.LeaseVoters = n.LeaseVoters
+	p.Store.Incarnations = append(p.Store.Incarnations, rec)
+	p.Token = op.Token
+	for _, n := range p.Nodes {
+		if p.LeaseVoters.Token != op.Token && n.LeaseVoters.Token == op.Token {
+			p.LeaseVoters = n.LeaseVoters
 		}
 	}
 }
 
-func (w *world) predictRestore(op Operation) {
+func (p *prediction) predictRestore(op Operation) {
 	switch op := op.(type) {
 	case *RestoreStage:
-		w.node(op.Node).Staged = &cluster.Staged{
+		p.node(op.Node).Staged = &cluster.Staged{
 			Request: op.Request, Backup: op.Backup, Token: op.Token, Version: op.Version, Voters: op.Voters,
 			Revision: op.Revision, Ready: true,
 		}
 	case *RestoreSwitch:
-		w.changeOver(op)
+		p.changeOver(op)
 	case *RestoreDiscard:
-		w.node(op.Node).Staged = nil
+		p.node(op.Node).Staged = nil
 	case *RequestClose:
-		w.Store.Requests = slices.DeleteFunc(slices.Clone(w.Store.Requests), func(r cluster.Request) bool {
+		p.Store.Requests = slices.DeleteFunc(slices.Clone(p.Store.Requests), func(r cluster.Request) bool {
 			return r.Name == op.Name
 		})
 	}
 }
 
-func (w *world) changeOver(op *RestoreSwitch) {
-	n := w.node(op.Node)
-	n.Process = cluster.Process{State: cluster.ProcessStopped, Since: w.At}
+func (p *prediction) changeOver(op *RestoreSwitch) {
+	n := p.node(op.Node)
+	n.Process = cluster.Process{State: cluster.ProcessStopped, Since: p.At}
 	if n.Disk.State == cluster.DiskData {
-		n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, n.Disk.Token), At: w.At})
+		n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, n.Disk.Token), At: p.At})
 	}
 	n.Disk, n.Assigned, n.Differs = cluster.Disk{State: cluster.DiskEmpty}, nil, ""
 	s := n.Staged
@@ -144,60 +144,60 @@ func (w *world) changeOver(op *RestoreSwitch) {
 	n.Prepared = &cluster.Prepared{Token: s.Token, Version: s.Version, Voters: s.Voters, Backup: s.Backup}
 	n.Revision, n.Staged = max(n.Revision, s.Revision), nil
 	n.LeaseVoters = cluster.LeaseVoters{Token: s.Token, Names: cluster.InitialMemberNames(s.Voters)}
-	if w.LeaseVoters.Token != s.Token {
-		w.LeaseVoters = n.LeaseVoters
+	if p.LeaseVoters.Token != s.Token {
+		p.LeaseVoters = n.LeaseVoters
 	}
 }
 
 // predictUpkeep covers the operations that leave the membership alone.
-func (w *world) predictUpkeep(op Operation) {
+func (p *prediction) predictUpkeep(op Operation) {
 	switch op := op.(type) {
 	case *DataSetAside:
-		n := w.node(op.Node)
+		n := p.node(op.Node)
 		if n.Disk.State == cluster.DiskData {
-			n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, op.Token), At: w.At})
+			n.SetAside = append(n.SetAside, cluster.SetAside{Name: freeName(n.SetAside, op.Token), At: p.At})
 		}
 		n.Disk, n.Differs = cluster.Disk{State: cluster.DiskEmpty}, ""
 		n.Assigned, n.Prepared, n.LeaseVoters = nil, nil, cluster.LeaseVoters{}
 	case *DataDiscard:
-		n := w.node(op.Node)
+		n := p.node(op.Node)
 		n.SetAside = slices.DeleteFunc(n.SetAside, func(s cluster.SetAside) bool { return s.Name == op.Name })
 	case *QuarantineSet:
-		if a := w.node(op.Node).Assigned; a != nil {
+		if a := p.node(op.Node).Assigned; a != nil {
 			a.Quarantined = true
 		}
 	case *QuarantineLift:
-		if a := w.node(op.Node).Assigned; a != nil {
+		if a := p.node(op.Node).Assigned; a != nil {
 			a.Quarantined = false
 		}
 	case *BackupTake:
-		b := cluster.Backup{Name: w.At.UTC().Format(time.RFC3339) + "-000001", At: w.At}
-		w.Store.Backups = append([]cluster.Backup{b}, w.Store.Backups...)
-		w.takeSealed(op, b.Name)
+		b := cluster.Backup{Name: p.At.UTC().Format(time.RFC3339) + "-000001", At: p.At}
+		p.Store.Backups = append([]cluster.Backup{b}, p.Store.Backups...)
+		p.takeSealed(op, b.Name)
 	case *BackupVerify:
-		w.checked(op.Name, false)
+		p.checked(op.Name, false)
 	case *BackupDrill:
-		w.checked(op.Name, true)
+		p.checked(op.Name, true)
 	case *BackupPrune:
-		w.Store.Backups = slices.DeleteFunc(w.Store.Backups, func(b cluster.Backup) bool {
+		p.Store.Backups = slices.DeleteFunc(p.Store.Backups, func(b cluster.Backup) bool {
 			return slices.Contains(op.Remove, b.Name)
 		})
-		w.Store.Leftovers = slices.DeleteFunc(slices.Clone(w.Store.Leftovers), func(name string) bool {
+		p.Store.Leftovers = slices.DeleteFunc(slices.Clone(p.Store.Leftovers), func(name string) bool {
 			return slices.Contains(op.Remove, name)
 		})
 	}
 }
 
 // checked marks a backup as good.
-func (w *world) checked(name string, drilled bool) {
-	for i := range w.Store.Backups {
-		b := &w.Store.Backups[i]
+func (p *prediction) checked(name string, drilled bool) {
+	for i := range p.Store.Backups {
+		b := &p.Store.Backups[i]
 		if b.Name != name {
 			continue
 		}
-		b.Verified = w.At
+		b.Verified = p.At
 		if drilled {
-			b.Drilled = w.At
+			b.Drilled = p.At
 		}
 	}
 }
@@ -211,11 +211,11 @@ func freeName(list []cluster.SetAside, token cluster.Token) string {
 	return name
 }
 
-// A world is an observation that may be changed without anyone else seeing.
-type world struct{ cluster.Observation }
+// A prediction is an observation that may be changed without anyone else seeing.
+type prediction struct{ cluster.Observation }
 
 // clone copies what predictions change; the rest is shared.
-func clone(obs cluster.Observation) *world {
+func clone(obs cluster.Observation) *prediction {
 	obs.Nodes = slices.Clone(obs.Nodes)
 	for i := range obs.Nodes {
 		if a := obs.Nodes[i].Assigned; a != nil {
@@ -227,70 +227,70 @@ func clone(obs cluster.Observation) *world {
 	obs.Members = slices.Clone(obs.Members)
 	obs.Store.Incarnations = slices.Clone(obs.Store.Incarnations)
 	obs.Store.Backups = slices.Clone(obs.Store.Backups)
-	return &world{obs}
+	return &prediction{obs}
 }
 
-func (w *world) sort() {
-	slices.SortFunc(w.Members, func(a, b cluster.Member) int {
+func (p *prediction) sort() {
+	slices.SortFunc(p.Members, func(a, b cluster.Member) int {
 		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.ID, b.ID))
 	})
 }
 
 // node returns the node of that name; for an unknown one a temporary one.
-func (w *world) node(name cluster.NodeName) *cluster.Node {
-	for i := range w.Nodes {
-		if w.Nodes[i].Name == name {
-			return &w.Nodes[i]
+func (p *prediction) node(name cluster.NodeName) *cluster.Node {
+	for i := range p.Nodes {
+		if p.Nodes[i].Name == name {
+			return &p.Nodes[i]
 		}
 	}
 	return &cluster.Node{}
 }
 
-func (w *world) nextID() cluster.MemberID {
+func (p *prediction) nextID() cluster.MemberID {
 	next := cluster.MemberID(1)
-	for _, m := range w.Members {
+	for _, m := range p.Members {
 		next = max(next, m.ID+1)
 	}
-	for _, n := range w.Nodes {
+	for _, n := range p.Nodes {
 		next = max(next, n.Disk.MemberID+1)
 	}
 	return next
 }
 
-func (w *world) start(op *MemberStart) {
-	n := w.node(op.Node)
+func (p *prediction) start(op *MemberStart) {
+	n := p.node(op.Node)
 	restored := n.Prepared != nil && n.Prepared.Backup != ""
 	n.Prepared = nil
 	n.Assigned = &cluster.Assigned{Token: op.Token, Version: op.Version, Quarantined: restored}
-	n.Process = cluster.Process{State: cluster.ProcessRunning, Version: op.Version, Since: w.At}
+	n.Process = cluster.Process{State: cluster.ProcessRunning, Version: op.Version, Since: p.At}
 	if op.AcceptData != 0 {
 		n.Differs = ""
 	}
-	if n.LeaseVoters.Token != op.Token || op.Mode != StartNew && w.LeaseVoters.Token == op.Token {
+	if n.LeaseVoters.Token != op.Token || op.Mode != StartNew && p.LeaseVoters.Token == op.Token {
 		n.LeaseVoters = cluster.LeaseVoters{
-			Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq, Names: w.LeaseVoters.Names,
+			Token: op.Token, Term: p.LeaseVoters.Term, Seq: p.LeaseVoters.Seq, Names: p.LeaseVoters.Names,
 		}
 	}
 	if op.Mode == StartNew {
-		w.found(op)
+		p.found(op)
 	}
-	for i := range w.Members {
-		m := &w.Members[i]
+	for i := range p.Members {
+		m := &p.Members[i]
 		if m.Name != n.Name && (m.Name != "" || !overlap(m.PeerURLs, n.URLs.Peer)) {
 			continue
 		}
 		m.Name, m.ClientURLs, n.Serving = n.Name, n.URLs.Client, m.PeerURLs
 		n.PeerKeys = n.PeerKeys || cluster.SecureURLs(n.URLs.Peer)
-		if w.Leader != 0 {
+		if p.Leader != 0 {
 			markHealthy(m)
 		}
-		for _, o := range w.Members {
+		for _, o := range p.Members {
 			m.Applied = max(m.Applied, o.Applied)
 		}
 		n.Disk = cluster.Disk{State: cluster.DiskData, Token: op.Token, MemberID: m.ID}
 	}
-	if w.Leader == 0 {
-		w.wake()
+	if p.Leader == 0 {
+		p.wake()
 	}
 }
 
@@ -301,15 +301,15 @@ func markHealthy(m *cluster.Member) {
 }
 
 // wake makes the voters that run healthy, if they are a majority.
-func (w *world) wake() {
+func (p *prediction) wake() {
 	var running []int
 	voters := 0
-	for i, m := range w.Members {
+	for i, m := range p.Members {
 		if m.Learner {
 			continue
 		}
 		voters++
-		if n := w.node(m.Name); n.Reachable && n.Process.State == cluster.ProcessRunning && n.Disk.MemberID == m.ID {
+		if n := p.node(m.Name); n.Reachable && n.Process.State == cluster.ProcessRunning && n.Disk.MemberID == m.ID {
 			running = append(running, i)
 		}
 	}
@@ -317,26 +317,26 @@ func (w *world) wake() {
 		return
 	}
 	for _, i := range running {
-		markHealthy(&w.Members[i])
+		markHealthy(&p.Members[i])
 	}
-	w.elect()
+	p.elect()
 }
 
 // found makes the member list of a new cluster, when its first voter starts.
-func (w *world) found(op *MemberStart) {
-	if len(w.Members) > 0 {
+func (p *prediction) found(op *MemberStart) {
+	if len(p.Members) > 0 {
 		return
 	}
 	for _, s := range op.Peers {
-		w.Members = append(w.Members, cluster.Member{
-			ID: w.nextID(), Name: s.Name, PeerURLs: s.PeerURLs, UnhealthySince: w.At,
+		p.Members = append(p.Members, cluster.Member{
+			ID: p.nextID(), Name: s.Name, PeerURLs: s.PeerURLs, UnhealthySince: p.At,
 		})
 	}
 }
 
-func (w *world) elect() {
+func (p *prediction) elect() {
 	healthy, voters, first := 0, 0, cluster.MemberID(0)
-	for _, m := range w.Members {
+	for _, m := range p.Members {
 		if m.Learner {
 			continue
 		}
@@ -348,47 +348,47 @@ func (w *world) elect() {
 			}
 		}
 	}
-	w.Leader = 0
+	p.Leader = 0
 	if healthy >= cluster.Quorum(voters) {
-		w.Leader = first
+		p.Leader = first
 	}
 }
 
-func (w *world) stop(name cluster.NodeName) {
-	n := w.node(name)
+func (p *prediction) stop(name cluster.NodeName) {
+	n := p.node(name)
 	if n.Assigned != nil {
 		n.Assigned.Stopped = true
 	}
-	n.Process = cluster.Process{State: cluster.ProcessStopped, Since: w.At}
-	for i := range w.Members {
-		m := &w.Members[i]
+	n.Process = cluster.Process{State: cluster.ProcessStopped, Since: p.At}
+	for i := range p.Members {
+		m := &p.Members[i]
 		if m.ID != n.Disk.MemberID {
 			continue
 		}
-		m.Healthy, m.UnhealthySince, m.Condition = false, w.At, cluster.Down
-		if w.Leader == m.ID {
-			w.elect()
+		m.Healthy, m.UnhealthySince, m.Condition = false, p.At, cluster.Down
+		if p.Leader == m.ID {
+			p.elect()
 		}
 	}
 }
 
-func (w *world) remove(id cluster.MemberID) {
-	w.Members = slices.DeleteFunc(w.Members, func(m cluster.Member) bool { return m.ID == id })
-	if w.Leader == id {
-		w.elect()
+func (p *prediction) remove(id cluster.MemberID) {
+	p.Members = slices.DeleteFunc(p.Members, func(m cluster.Member) bool { return m.ID == id })
+	if p.Leader == id {
+		p.elect()
 	}
 }
 
-func (w *world) writeLeaseVoters(op *LeaseVotersWrite) {
-	w.LeaseVoters = cluster.LeaseVoters{
-		Token: op.Token, Term: w.LeaseVoters.Term, Seq: w.LeaseVoters.Seq + 1, Names: op.Names,
+func (p *prediction) writeLeaseVoters(op *LeaseVotersWrite) {
+	p.LeaseVoters = cluster.LeaseVoters{
+		Token: op.Token, Term: p.LeaseVoters.Term, Seq: p.LeaseVoters.Seq + 1, Names: op.Names,
 	}
-	for i := range w.Nodes {
-		n := &w.Nodes[i]
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
 		// One that leaves gets it too, if it has a record to compare with.
 		leaves := slices.Contains(op.Expect, n.Name) && n.LeaseVoters.Token == op.Token
 		if n.Reachable && (slices.Contains(op.Names, n.Name) || leaves) {
-			n.LeaseVoters = w.LeaseVoters
+			n.LeaseVoters = p.LeaseVoters
 		}
 	}
 }

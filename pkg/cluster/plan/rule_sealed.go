@@ -367,14 +367,14 @@ func (c checker) seal(op *QuarantineSet) error {
 }
 
 // takeSealed predicts that the backup that was taken is the one of the sealed request.
-func (w *world) takeSealed(op *BackupTake, name string) {
-	r := w.SealedRequest()
+func (p *prediction) takeSealed(op *BackupTake, name string) {
+	r := p.SealedRequest()
 	if r == nil || op.Reason != r.BackupReason() {
 		return
 	}
-	src := cluster.Source{Request: r.Name, Backup: name, Newest: name, Revision: w.Revision}
-	if a := w.node(op.Node).Assigned; a != nil {
+	src := cluster.Source{Request: r.Name, Backup: name, Newest: name, Revision: p.Revision}
+	if a := p.node(op.Node).Assigned; a != nil {
 		src.Version = a.Version
 	}
-	w.Store.Source = &src
+	p.Store.Source = &src
 }

@@ -312,8 +312,8 @@ func onTheWay(runs, next, want etcdversion.Version) bool {
 }
 
 // changeVersion predicts a change that succeeds.
-func (w *world) changeVersion(op *MemberChangeVersion) {
-	n := w.node(op.Node)
+func (p *prediction) changeVersion(op *MemberChangeVersion) {
+	n := p.node(op.Node)
 	if n.Assigned == nil {
 		return
 	}
@@ -322,21 +322,21 @@ func (w *world) changeVersion(op *MemberChangeVersion) {
 	}
 	n.Assigned.Version, n.Process.Version, n.Change, n.Hazards = op.To, op.To, nil, nil
 	finished := true
-	for i := range w.Members {
-		m := &w.Members[i]
+	for i := range p.Members {
+		m := &p.Members[i]
 		if m.Name == op.Node && !m.Version.IsZero() {
 			m.Version = op.To
 		}
 		if m.Name == op.Node && !op.To.AtLeast(3, 6) {
 			m.Storage = etcdversion.Version{} // it does not say
 		}
-		h := w.node(m.Name)
-		finished = finished && h.Assigned != nil && minorOf(h.Assigned.Version) == w.Downgrade
+		h := p.node(m.Name)
+		finished = finished && h.Assigned != nil && minorOf(h.Assigned.Version) == p.Downgrade
 	}
 	if finished {
-		w.Downgrade = etcdversion.Version{} // by etcd's leader
+		p.Downgrade = etcdversion.Version{} // by etcd's leader
 	}
-	w.raiseClusterVersion()
+	p.raiseClusterVersion()
 }
 
 // leadsTo reports whether the version of a change that failed is want, or on the way

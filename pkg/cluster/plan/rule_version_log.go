@@ -84,8 +84,8 @@ func noV2Log(n cluster.Node) bool {
 }
 
 // forceSnapshot predicts a raft snapshot, which takes away what is in the log.
-func (w *world) forceSnapshot(op *MemberForceSnapshot) {
-	n := w.node(op.Node)
+func (p *prediction) forceSnapshot(op *MemberForceSnapshot) {
+	n := p.node(op.Node)
 	if n.OldLog.State != "" {
 		n.OldLog = noOldLog
 	}

@@ -133,27 +133,27 @@ func (l *view) enableFirst(next etcdversion.Version, members []Runner) (op Opera
 }
 
 // enableDowngrade predicts that etcd has prepared all data.
-func (w *world) enableDowngrade(op *DowngradeEnable) {
-	w.Downgrade, w.ClusterVersion = op.To, op.To
-	for i := range w.Members {
-		w.Members[i].Storage = op.To
+func (p *prediction) enableDowngrade(op *DowngradeEnable) {
+	p.Downgrade, p.ClusterVersion = op.To, op.To
+	for i := range p.Members {
+		p.Members[i].Storage = op.To
 	}
 }
 
 // cancelDowngrade predicts that the leader raises the cluster version, where all
 // members run a later one.
-func (w *world) cancelDowngrade() {
-	w.Downgrade = etcdversion.Version{}
-	w.raiseClusterVersion()
+func (p *prediction) cancelDowngrade() {
+	p.Downgrade = etcdversion.Version{}
+	p.raiseClusterVersion()
 }
 
 // raiseClusterVersion predicts what the leader does: the cluster version becomes the
 // lowest minor version that a member runs, if that is later, and each member follows
 // with its data.
-func (w *world) raiseClusterVersion() {
+func (p *prediction) raiseClusterVersion() {
 	var low etcdversion.Version
-	for i, m := range w.Members {
-		h := w.node(m.Name)
+	for i, m := range p.Members {
+		h := p.node(m.Name)
 		if h.Assigned == nil {
 			return
 		}
@@ -161,12 +161,12 @@ func (w *world) raiseClusterVersion() {
 			low = v
 		}
 	}
-	if w.ClusterVersion.IsZero() || w.ClusterVersion.Compare(low) >= 0 || !w.Downgrade.IsZero() {
+	if p.ClusterVersion.IsZero() || p.ClusterVersion.Compare(low) >= 0 || !p.Downgrade.IsZero() {
 		return
 	}
-	w.ClusterVersion = low
-	for i := range w.Members {
-		if m := &w.Members[i]; !m.Storage.IsZero() {
+	p.ClusterVersion = low
+	for i := range p.Members {
+		if m := &p.Members[i]; !m.Storage.IsZero() {
 			m.Storage = low
 		}
 	}

@@ -22,7 +22,7 @@ func TestDescribed(t *testing.T) {
 	}
 	obs := observed()
 	goal := machine.Goal{Action: machine.ToManager, Manager: h.o.Manager}
-	j, why := machine.Handing(goal, h.cfg, obs)
+	j, why := machine.DecideHandover(goal, h.cfg, obs)
 	if why != nil || j.Node != "a" || j.MemberID != idOf("a") || j.Version != v36 || len(j.Peers) != 3 ||
 		len(j.Others) != 2 || j.EtcdAddress != "0.0.0.0" {
 		t.Fatalf("%+v, %v", j, why)
@@ -85,7 +85,7 @@ func TestDescribed(t *testing.T) {
 		obs = observed()
 		changed := *h
 		c.spoil(&changed)
-		_, why := machine.Handing(goal, changed.cfg, obs)
+		_, why := machine.DecideHandover(goal, changed.cfg, obs)
 		if why == nil || why.Reason != c.reason || !strings.Contains(why.Text, c.says) {
 			t.Errorf("%s: %v", name, why)
 		}

@@ -158,7 +158,7 @@ func (r *runner) held(why *machine.Hold) error {
 // result describes the handover as an observation has it.
 func (r *runner) result(obs machine.Observation) Result {
 	cfg := r.m.Config()
-	if j, why := machine.Handing(r.goal, cfg, obs); why == nil && j.Node != "" {
+	if j, why := machine.DecideHandover(r.goal, cfg, obs); why == nil && j.Node != "" {
 		r.decided = j
 	}
 	result := Result{Journal: r.decided}

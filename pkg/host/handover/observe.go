@@ -48,7 +48,7 @@ func (r *runner) observe(ctx context.Context) (machine.Observation, error) {
 		return obs, err
 	}
 	theirs := operate.RenewalOfOthers(cfg.Paths)
-	for _, path := range machine.StarterPaths(cfg) {
+	for _, path := range machine.StarterAndRecordPaths(cfg) {
 		if _, err := os.Lstat(path); err == nil && !slices.Contains(theirs, path) {
 			h.Starters = append(h.Starters, path)
 		}
@@ -100,7 +100,7 @@ const managerLock = "etcdadm.lock"
 func (r *runner) open(h *machine.Handover) (err error) {
 	cfg, endpoints := r.o.Config, r.o.Endpoints
 	if r.goal.Action == machine.FromManager {
-		j := machine.BackJournal(r.goal, h)
+		j := machine.FromManagerJournal(r.goal, h)
 		if j.Version.IsZero() && r.m != nil {
 			return nil // it is taken back
 		}

@@ -13,10 +13,10 @@ import (
 // before. Of the phases by themselves, start votes too, but for a static pod: that starts
 // when the phase is over.
 func EarlyVote(goal Goal, cfg Config, obs Observation) (*plan.Promote, cluster.Observation) {
-	w := &world{goal: goal, cfg: cfg, obs: obs}
+	p := &planner{goal: goal, cfg: cfg, obs: obs}
 	starts := goal.Phase == "start" && cfg.Service.InitSystem != Kubelet
 	votes := (goal.Phase == "" || goal.Phase == "health" || starts) && !slices.Contains(goal.Skip, "health")
-	self, ok := w.self()
+	self, ok := p.self()
 	if goal.Action != Join || !votes || !obs.Remote.Answered || !ok || !self.Learner {
 		return nil, cluster.Observation{}
 	}
@@ -27,9 +27,9 @@ func EarlyVote(goal Goal, cfg Config, obs Observation) (*plan.Promote, cluster.O
 	// It has no name in the list before it has served. The rules are those for a learner
 	// that does.
 	as := func(healthy bool) {
-		w.obs.Remote.Members = slices.Clone(obs.Remote.Members)
-		for i := range w.obs.Remote.Members {
-			if m := &w.obs.Remote.Members[i]; m.ID == self.ID {
+		p.obs.Remote.Members = slices.Clone(obs.Remote.Members)
+		for i := range p.obs.Remote.Members {
+			if m := &p.obs.Remote.Members[i]; m.ID == self.ID {
 				m.Name, m.Healthy, m.ClientURLs = cfg.Name, healthy, URLs(cfg).Client
 				if m.Condition == cluster.Unstarted || m.Condition == cluster.Down {
 					m.Condition = ""
@@ -38,11 +38,11 @@ func EarlyVote(goal Goal, cfg Config, obs Observation) (*plan.Promote, cluster.O
 		}
 	}
 	as(true)
-	voters, _ := w.obs.Remote.voters()
+	voters, _ := p.obs.Remote.voters()
 	op := &plan.Promote{Name: cfg.Name, ExpectVoters: voters}
-	if _, why := w.change(op); why != nil {
+	if _, why := p.change(op); why != nil {
 		return nil, cluster.Observation{}
 	}
 	as(false)
-	return op, w.obs.cluster(cfg)
+	return op, p.obs.cluster(cfg)
 }

@@ -123,8 +123,8 @@ func parseInitialMembers(initialCluster string) []cluster.InitialMember {
 }
 
 // member returns what etcd is given.
-func (w *world) member() (etcdconf.Member, *Hold) {
-	cfg := w.cfg
+func (p *planner) member() (etcdconf.Member, *Hold) {
+	cfg := p.cfg
 	file := func(pair string) etcdconf.Files {
 		at := cfg.Paths.Certificate
 		return etcdconf.Files{CA: at("ca.crt"), Cert: at(pair + ".crt"), Key: at(pair + ".key")}
@@ -139,10 +139,10 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	}
 	// Once there is data, etcd no longer checks how it began, so what is
 	// written stays as it is.
-	if initialMembers := parseInitialMembers(w.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 &&
-		w.obs.Data.State == cluster.DiskData {
-		m.Peers, m.State = initialMembers, etcdconf.State(w.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
-		m.Token = cluster.Token(w.obs.Written["ETCD_INITIAL_CLUSTER_TOKEN"])
+	if initialMembers := parseInitialMembers(p.obs.Written["ETCD_INITIAL_CLUSTER"]); len(initialMembers) > 0 &&
+		p.obs.Data.State == cluster.DiskData {
+		m.Peers, m.State = initialMembers, etcdconf.State(p.obs.Written["ETCD_INITIAL_CLUSTER_STATE"])
+		m.Token = cluster.Token(p.obs.Written["ETCD_INITIAL_CLUSTER_TOKEN"])
 		if own := initialMemberOf(initialMembers, cfg.Name); own == nil || m.Token.Validate() != nil {
 			m.Peers = nil
 		}
@@ -150,16 +150,16 @@ func (w *world) member() (etcdconf.Member, *Hold) {
 	if m.Peers != nil {
 		return m, nil
 	}
-	if w.goal.Action == Init {
-		m.State, m.Token, m.Peers = etcdconf.StateNew, w.token(), []cluster.InitialMember{initialMember(cfg)}
+	if p.goal.Action == Init {
+		m.State, m.Token, m.Peers = etcdconf.StateNew, p.token(), []cluster.InitialMember{initialMember(cfg)}
 		return m, nil
 	}
-	if !w.obs.Remote.Answered {
-		return m, w.unreachable()
+	if !p.obs.Remote.Answered {
+		return m, p.unreachable()
 	}
-	m.State, m.Token, m.Peers = etcdconf.StateExisting, cluster.Token(w.obs.Remote.ClusterID.String()), w.peers()
+	m.State, m.Token, m.Peers = etcdconf.StateExisting, cluster.Token(p.obs.Remote.ClusterID.String()), p.peers()
 	if initialMemberOf(m.Peers, cfg.Name) == nil {
-		return m, hold(NotConfigured, w.again("membership"), "the cluster has no member with the peer URL %s",
+		return m, hold(NotConfigured, p.again("membership"), "the cluster has no member with the peer URL %s",
 			m.URLs.Peer[0])
 	}
 	return m, nil
@@ -177,14 +177,14 @@ func initialMemberOf(initialMembers []cluster.InitialMember, name cluster.NodeNa
 // peers returns the member list as etcd wants it from a member that joins: the
 // same peer URLs, each under a name. A member that has not started has none; the
 // machine's own gets the right one, another one something to stand for it.
-func (w *world) peers() []cluster.InitialMember {
+func (p *planner) peers() []cluster.InitialMember {
 	var initialMembers []cluster.InitialMember
-	self, joined := w.self()
-	for _, m := range w.obs.Remote.Members {
+	self, joined := p.self()
+	for _, m := range p.obs.Remote.Members {
 		s := cluster.InitialMember{Name: m.Name, PeerURLs: m.PeerURLs}
 		switch {
 		case joined && m.ID == self.ID:
-			s.Name = w.cfg.Name
+			s.Name = p.cfg.Name
 		case m.Name == "":
 			s.Name = cluster.NodeName("unstarted-" + m.ID.String())
 		}
@@ -213,8 +213,8 @@ func userVariables(cfg Config) map[string]string {
 }
 
 // env returns the environment of the etcd process.
-func (w *world) env() ([]string, *Hold) {
-	m, why := w.member()
+func (p *planner) env() ([]string, *Hold) {
+	m, why := p.member()
 	if why != nil {
 		return nil, why
 	}
@@ -222,9 +222,9 @@ func (w *world) env() ([]string, *Hold) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	for _, k := range slices.Sorted(maps.Keys(w.cfg.Etcd.Environment)) {
+	for _, k := range slices.Sorted(maps.Keys(p.cfg.Etcd.Environment)) {
 		if !strings.HasPrefix(k, "ETCD_") {
-			env = append(env, k+"="+w.cfg.Etcd.Environment[k])
+			env = append(env, k+"="+p.cfg.Etcd.Environment[k])
 		}
 	}
 	slices.Sort(env)
@@ -236,8 +236,8 @@ func invalid(err error) *Hold {
 }
 
 // files returns the files that systemd, or etcdadm run, start etcd from.
-func (w *world) files() ([]initfiles.File, *Hold) {
-	env, why := w.env()
+func (p *planner) files() ([]initfiles.File, *Hold) {
+	env, why := p.env()
 	if why != nil {
 		return nil, why
 	}
@@ -245,41 +245,41 @@ func (w *world) files() ([]initfiles.File, *Hold) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	files := []initfiles.File{{Path: w.cfg.Paths.EnvFile(), Mode: initfiles.EnvMode, Content: content}}
-	if w.cfg.Service.InitSystem != Systemd {
+	files := []initfiles.File{{Path: p.cfg.Paths.EnvFile(), Mode: initfiles.EnvMode, Content: content}}
+	if p.cfg.Service.InitSystem != Systemd {
 		return files, nil
 	}
-	s := w.cfg.Service
+	s := p.cfg.Service
 	unit, err := initfiles.Unit(initfiles.UnitOptions{
-		Etcd: w.cfg.Paths.Binary("etcd"), EnvFile: w.cfg.Paths.EnvFile(), DataDir: w.cfg.Paths.Data,
-		Marker: w.cfg.Paths.Marker(), ReadDirs: []string{w.cfg.Paths.Certificates}, User: s.User, Group: s.Group,
+		Etcd: p.cfg.Paths.Binary("etcd"), EnvFile: p.cfg.Paths.EnvFile(), DataDir: p.cfg.Paths.Data,
+		Marker: p.cfg.Paths.Marker(), ReadDirs: []string{p.cfg.Paths.Certificates}, User: s.User, Group: s.Group,
 		Priorities: s.Priorities,
-		LowPort:    lowPort(w.cfg), HardeningOff: s.HardeningOff,
+		LowPort:    lowPort(p.cfg), HardeningOff: s.HardeningOff,
 	})
 	if err != nil {
 		return nil, invalid(err)
 	}
-	return append(files, initfiles.File{Path: w.cfg.Paths.Unit(), Mode: initfiles.UnitMode, Content: unit}), nil
+	return append(files, initfiles.File{Path: p.cfg.Paths.Unit(), Mode: initfiles.UnitMode, Content: unit}), nil
 }
 
 func lowPort(cfg Config) bool { return cfg.Listen.ClientPort < 1024 || cfg.Listen.PeerPort < 1024 }
 
 // manifest returns the static pod, empty for the other init systems.
-func (w *world) manifest() (string, *Hold) {
-	if w.cfg.Service.InitSystem != Kubelet {
+func (p *planner) manifest() (string, *Hold) {
+	if p.cfg.Service.InitSystem != Kubelet {
 		return "", nil
 	}
-	env, why := w.env()
+	env, why := p.env()
 	if why != nil {
 		return "", why
 	}
-	s := w.cfg.Service
+	s := p.cfg.Service
 	pod, err := initfiles.Manifest(initfiles.PodOptions{
-		Repository: s.ImageRepository, Version: w.cfg.Version, Env: env,
-		CertsDir: w.cfg.Paths.Certificates, DataDir: w.cfg.Paths.Data, Marker: w.cfg.Paths.Marker(),
-		ProbeURL: metrics(w.cfg)[0],
-		CPU:      s.CPU, Memory: s.Memory, UID: w.obs.Host.UID, GID: w.obs.Host.GID,
-		LowPort: lowPort(w.cfg), HardeningOff: s.HardeningOff,
+		Repository: s.ImageRepository, Version: p.cfg.Version, Env: env,
+		CertsDir: p.cfg.Paths.Certificates, DataDir: p.cfg.Paths.Data, Marker: p.cfg.Paths.Marker(),
+		ProbeURL: metrics(p.cfg)[0],
+		CPU:      s.CPU, Memory: s.Memory, UID: p.obs.Host.UID, GID: p.obs.Host.GID,
+		LowPort: lowPort(p.cfg), HardeningOff: s.HardeningOff,
 	})
 	if err != nil {
 		return "", invalid(err)
@@ -288,8 +288,8 @@ func (w *world) manifest() (string, *Hold) {
 }
 
 // controlFiles returns the environment and the wrapper of etcdctl.
-func (w *world) controlFiles() ([]initfiles.File, *Hold) {
-	cfg := w.cfg
+func (p *planner) controlFiles() ([]initfiles.File, *Hold) {
+	cfg := p.cfg
 	at := cfg.Paths.Certificate
 	env, err := initfiles.ControlEnv(initfiles.ControlOptions{
 		Version: cfg.Version, CA: at("ca.crt"), Cert: at("etcdctl-etcd-client.crt"), Key: at("etcdctl-etcd-client.key"),
@@ -308,12 +308,12 @@ func (w *world) controlFiles() ([]initfiles.File, *Hold) {
 // IsLearner says whether the list that was seen last has this machine's member
 // as a learner.
 func IsLearner(cfg Config, obs Observation) bool {
-	m, ok := (&world{cfg: cfg, obs: obs}).self()
+	m, ok := (&planner{cfg: cfg, obs: obs}).self()
 	return ok && m.Learner
 }
 
 // IsVoter says whether the list that was seen last has this machine's member with a vote.
 func IsVoter(cfg Config, obs Observation) bool {
-	m, ok := (&world{cfg: cfg, obs: obs}).self()
+	m, ok := (&planner{cfg: cfg, obs: obs}).self()
 	return ok && !m.Learner && obs.Remote.Answered
 }

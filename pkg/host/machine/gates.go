@@ -24,53 +24,53 @@ type Comparison struct {
 // changing returns this machine's member where it serves, and is to be restarted with
 // another version. One that does not serve is no loss, and may need that version to come
 // back.
-func (w *world) changing() (cluster.Member, bool) {
-	l, builds := w.obs.Local, w.goal.Action == Join || w.goal.Action == Init
-	if !builds || w.obs.VersionOpen || !healthy(l) || l.Learner || l.Version.IsZero() || !w.obs.Remote.Answered ||
-		l.Version == w.cfg.Version.Release() {
+func (p *planner) changing() (cluster.Member, bool) {
+	l, builds := p.obs.Local, p.goal.Action == Join || p.goal.Action == Init
+	if !builds || p.obs.VersionOpen || !healthy(l) || l.Learner || l.Version.IsZero() || !p.obs.Remote.Answered ||
+		l.Version == p.cfg.Version.Release() {
 		return cluster.Member{}, false
 	}
-	self, ok := w.self()
+	self, ok := p.self()
 	return self, ok && self.ID == l.ID && !self.Learner
 }
 
 // Compares says whether the members' data has to be compared now: this machine's member
 // would be the first of a change of the version, and nothing else holds it.
 func Compares(goal Goal, cfg Config, obs Observation) bool {
-	w := &world{goal: goal, cfg: cfg, obs: obs}
-	_, changes := w.changing()
-	return changes && w.sameVersion() && w.mayRun() == nil && w.ruled() == nil
+	p := &planner{goal: goal, cfg: cfg, obs: obs}
+	_, changes := p.changing()
+	return changes && p.sameVersion() && p.mayRun() == nil && p.ruled() == nil
 }
 
 // sameVersion says that there is more than one voter, and that all run one version: digests of
 // two versions may differ though the data does not.
-func (w *world) sameVersion() bool {
-	voters, _ := w.obs.Remote.voters()
-	first := w.obs.Local.Version
-	return voters > 1 && !slices.ContainsFunc(w.obs.Remote.Members, func(m cluster.Member) bool {
+func (p *planner) sameVersion() bool {
+	voters, _ := p.obs.Remote.voters()
+	first := p.obs.Local.Version
+	return voters > 1 && !slices.ContainsFunc(p.obs.Remote.Members, func(m cluster.Member) bool {
 		return m.Version != first
 	})
 }
 
 // gates holds a member that serves from being restarted with another version. They are
 // those of the daemons.
-func (w *world) gates() *Hold {
-	if _, changes := w.changing(); !changes {
+func (p *planner) gates() *Hold {
+	if _, changes := p.changing(); !changes {
 		return nil
 	}
-	if why := w.ruled(); why != nil || !w.sameVersion() {
+	if why := p.ruled(); why != nil || !p.sameVersion() {
 		return why
 	}
-	return w.equal()
+	return p.equal()
 }
 
 // ruled holds by the rules and the invariants of the daemons' plan. That the leadership is
 // moved first is a step of its own.
-func (w *world) ruled() *Hold {
-	self, _ := w.changing()
-	spec, obs := w.versionSpec(w.cfg.Version.Release()), w.asNodes(nil)
+func (p *planner) ruled() *Hold {
+	self, _ := p.changing()
+	spec, obs := p.versionSpec(p.cfg.Version.Release()), p.asNodes(nil)
 	for _, h := range plan.VersionHolds(spec, obs) {
-		return w.fromRule(h)
+		return p.fromRule(h)
 	}
 	if obs.Leader == self.ID {
 		obs.Leader = 0
@@ -97,7 +97,7 @@ func (w *world) ruled() *Hold {
 }
 
 // fromRule says what a person without daemons can do about a hold of a rule.
-func (w *world) fromRule(h plan.Hold) *Hold {
+func (p *planner) fromRule(h plan.Hold) *Hold {
 	switch h.Reason {
 	case plan.QuorumMargin:
 		return lacking("%s", h.Text)
@@ -117,12 +117,12 @@ func (w *world) fromRule(h plan.Hold) *Hold {
 }
 
 // equal holds where the members' data differs, or that is unknown.
-func (w *world) equal() *Hold {
-	c := w.obs.Remote.Compared
+func (p *planner) equal() *Hold {
+	c := p.obs.Remote.Compared
 	switch {
 	case c == nil:
 		return nil // it was not asked for
-	case c.Problem != "" && w.goal.AcceptVersionRisk != "":
+	case c.Problem != "" && p.goal.AcceptVersionRisk != "":
 		return nil
 	case c.Problem != "":
 		h := hold(NotCompared, "run the command again, or go on without: --accept-version-risk=REASON",
@@ -150,25 +150,25 @@ func listed(names []cluster.NodeName) string {
 
 // moveLeader moves the leadership away from this machine's member before it is restarted with
 // another version.
-func (w *world) moveLeader() (Operation, *Hold) {
-	self, changes := w.changing()
-	voters, _ := w.obs.Remote.voters()
-	if !changes || voters < 2 || self.ID != w.obs.Remote.Leader {
+func (p *planner) moveLeader() (Operation, *Hold) {
+	self, changes := p.changing()
+	voters, _ := p.obs.Remote.voters()
+	if !changes || voters < 2 || self.ID != p.obs.Remote.Leader {
 		return nil, nil
 	}
-	to, ok := cluster.NextLeader(w.obs.Remote.Members, self.ID)
+	to, ok := cluster.NextLeader(p.obs.Remote.Members, self.ID)
 	if !ok {
 		return nil, lacking("%s leads, and no other voter is healthy", named(self))
 	}
-	return w.change(&plan.MoveLeader{To: to.Name})
+	return p.change(&plan.MoveLeader{To: to.Name})
 }
 
 // settled waits, behind a change of the version, for what etcd's leader does by itself as
 // soon as all members run the version of a downgrade: it ends it. A further one is refused
 // before that.
-func (w *world) settled() *Hold {
-	to := w.obs.Remote.Downgrade
-	if to.IsZero() || slices.ContainsFunc(w.obs.Remote.Members, func(m cluster.Member) bool {
+func (p *planner) settled() *Hold {
+	to := p.obs.Remote.Downgrade
+	if to.IsZero() || slices.ContainsFunc(p.obs.Remote.Members, func(m cluster.Member) bool {
 		return m.Version.Major != to.Major || m.Version.Minor != to.Minor
 	}) {
 		return nil
@@ -183,8 +183,8 @@ func (w *world) settled() *Hold {
 const handToken cluster.Token = "by-hand"
 
 // versionSpec asks for a version, and for as many members as there are.
-func (w *world) versionSpec(to etcdversion.Version) cluster.Spec {
-	voters, _ := w.obs.Remote.voters()
+func (p *planner) versionSpec(to etcdversion.Version) cluster.Spec {
+	voters, _ := p.obs.Remote.voters()
 	return cluster.Spec{MemberCount: voters, EtcdVersion: to, Policy: cluster.Policy{Unbacked: true, FixedSpec: true}}
 }
 
@@ -192,15 +192,15 @@ func (w *world) versionSpec(to etcdversion.Version) cluster.Spec {
 // reports what its member says. What only the member's own machine knows, its binaries and
 // its data, counts as fit: that machine checks itself before it changes. has are further
 // versions that can be had.
-func (w *world) asNodes(has []etcdversion.Version) cluster.Observation {
-	r := w.obs.Remote
+func (p *planner) asNodes(has []etcdversion.Version) cluster.Observation {
+	r := p.obs.Remote
 	obs := cluster.Observation{
-		At: w.obs.At, Token: handToken, Leader: r.Leader, ClusterVersion: r.ClusterVersion, Downgrade: r.Downgrade,
+		At: p.obs.At, Token: handToken, Leader: r.Leader, ClusterVersion: r.ClusterVersion, Downgrade: r.Downgrade,
 		Members: slices.SortedFunc(slices.Values(r.Members), func(a, b cluster.Member) int {
 			return strings.Compare(string(a.Name)+" "+a.ID.String(), string(b.Name)+" "+b.ID.String())
 		}),
 	}
-	has = append(slices.Clone(has), w.cfg.Version.Release())
+	has = append(slices.Clone(has), p.cfg.Version.Release())
 	for _, m := range obs.Members {
 		if !m.Version.IsZero() {
 			has = append(has, m.Version)
@@ -223,8 +223,8 @@ func (w *world) asNodes(has []etcdversion.Version) cluster.Observation {
 			Process:  cluster.Process{State: cluster.ProcessRunning, Version: runs},
 			Hazards:  cluster.NoHazards(), OldLog: cluster.Hazard{Kind: cluster.HazardOldLog, State: cluster.HazardAbsent},
 		}
-		if self, ok := w.self(); ok && self.ID == m.ID {
-			n.FreeBytes = w.obs.Host.FreeBytes
+		if self, ok := p.self(); ok && self.ID == m.ID {
+			n.FreeBytes = p.obs.Host.FreeBytes
 		}
 		obs.Nodes = append(obs.Nodes, n)
 	}

@@ -148,24 +148,24 @@ func (h *Handover) AsksCluster(goal Goal) bool {
 	}
 	known := len(h.Others) > 1 && h.Others[1].State != CAAbsent
 	begun := h.Journal != nil && h.Journal.Direction == FromManager
-	return known && !begun && !goal.Manager.Alone && len(backJournal(goal, h).Peers) > 1
+	return known && !begun && !goal.Manager.Alone && len(FromManagerJournal(goal, h).Peers) > 1
 }
 
-// StarterPaths returns the files from which etcdadm starts etcd, and its record of the
+// StarterAndRecordPaths returns the files from which etcdadm starts etcd, and its record of the
 // member.
-func StarterPaths(cfg Config) []string {
+func StarterAndRecordPaths(cfg Config) []string {
 	return append([]string{cfg.Paths.Record()}, starterPaths(cfg)...)
 }
 
-// Handing returns the journal of a handover as the observation has it.
-func Handing(goal Goal, cfg Config, obs Observation) (Journal, *Hold) {
-	w := &world{goal: goal, cfg: cfg, obs: obs}
-	why := w.hand()
-	return w.handing.Journal, why
+// DecideHandover returns the journal of a handover as the observation has it.
+func DecideHandover(goal Goal, cfg Config, obs Observation) (Journal, *Hold) {
+	p := &planner{goal: goal, cfg: cfg, obs: obs}
+	why := p.decideHandover()
+	return p.decided.Journal, why
 }
 
-// A handing is what was decided about a handover.
-type handing struct {
+// A handoverDecision is what was decided about a handover.
+type handoverDecision struct {
 	Journal
 	// fresh says that the journal was decided on now: nothing has happened to the
 	// member yet.
@@ -177,25 +177,25 @@ type handing struct {
 // flag names where the daemon's directory comes from.
 const flag = "--manager-data-dir"
 
-// hand finds out where a handover is, and decides what is not decided yet, or holds
+// decideHandover finds out where a handover is, and decides what is not decided yet, or holds
 // it.
-func (w *world) hand() *Hold {
-	h := w.obs.Handover
-	if j := h.Journal; j != nil && j.ManagerDir != w.goal.Manager.ManagerDir && (!h.Here.Present || !j.Done) {
+func (p *planner) decideHandover() *Hold {
+	h := p.obs.Handover
+	if j := h.Journal; j != nil && j.ManagerDir != p.goal.Manager.ManagerDir && (!h.Here.Present || !j.Done) {
 		return hold(ManagerState, flag+"="+j.ManagerDir, "the member was handed over to %s", j.ManagerDir)
 	}
-	if w.goal.Action == ToManager {
-		return w.handToManager()
+	if p.goal.Action == ToManager {
+		return p.handToManager()
 	}
-	return w.takeFromManager()
+	return p.takeFromManager()
 }
 
 // managerRuns holds a handover while the daemon's directory is open.
-func (w *world) managerRuns() *Hold {
-	if !w.obs.Handover.Busy {
+func (p *planner) managerRuns() *Hold {
+	if !p.obs.Handover.Busy {
 		return nil
 	}
-	return ManagerOpen(w.goal.Manager)
+	return ManagerOpen(p.goal.Manager)
 }
 
 // ManagerOpen is the hold for a daemon's directory that somebody else has open.

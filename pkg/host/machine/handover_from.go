@@ -8,52 +8,52 @@ import (
 )
 
 // takeFromManager decides about taking a member from the daemon.
-func (w *world) takeFromManager() *Hold {
-	h, old := w.obs.Handover, w.obs.Handover.Journal
-	if w.finished() {
-		w.handing = handing{Journal: Journal{Direction: FromManager, Done: true}, over: true}
+func (p *planner) takeFromManager() *Hold {
+	h, old := p.obs.Handover, p.obs.Handover.Journal
+	if p.finished() {
+		p.decided = handoverDecision{Journal: Journal{Direction: FromManager, Done: true}, over: true}
 		return nil
 	}
 	if h.Assigned == nil && old == nil {
 		return hold(ManagerState, flag, "the etcd-manager of %s has no member to hand back",
-			w.goal.Manager.ManagerDir)
+			p.goal.Manager.ManagerDir)
 	}
 	resumed := old != nil && old.Direction == FromManager
-	w.handing = handing{Journal: backJournal(w.goal, h), fresh: !resumed}
+	p.decided = handoverDecision{Journal: FromManagerJournal(p.goal, h), fresh: !resumed}
 	if resumed && old.Done {
 		return nil
 	}
-	if why := w.managerRuns(); why != nil {
+	if why := p.managerRuns(); why != nil {
 		return why
 	}
-	if a, j := h.Assigned, w.handing; a != nil && (a.Token != j.Token || a.Version != j.Version) {
+	if a, j := h.Assigned, p.decided; a != nil && (a.Token != j.Token || a.Version != j.Version) {
 		return hold(ManagerState, "etcdadm handover from-manager",
 			"etcd-manager meanwhile runs something else: incarnation %s, etcd %s", a.Token, a.Version)
 	}
 	if !resumed {
-		if why := w.mayGoBack(); why != nil {
+		if why := p.mayGoBack(); why != nil {
 			return why
 		}
 	}
-	if why := w.ownAuthority(); why != nil {
+	if why := p.ownAuthority(); why != nil {
 		return why
 	}
-	if why := w.oneLocation(resumed); why != nil || resumed {
+	if why := p.oneLocation(resumed); why != nil || resumed {
 		return why
 	}
-	return w.awaited()
+	return p.awaited()
 }
 
 // finished says that etcdadm has the member, and nothing is to be handed back.
-func (w *world) finished() bool {
-	h := w.obs.Handover
-	return w.goal.Action == FromManager && h.Here.Present && h.Assigned == nil && h.Journal == nil
+func (p *planner) finished() bool {
+	h := p.obs.Handover
+	return p.goal.Action == FromManager && h.Here.Present && h.Assigned == nil && h.Journal == nil
 }
 
-// backJournal describes the member that the daemon has: by an earlier journal of this
+// FromManagerJournal describes the member that the daemon has and is to hand back: by an earlier journal of this
 // direction as it is, or by what the daemon remembers. A handover to the daemon that
-// was not finished is taken back by what its own journal says.
-func backJournal(goal Goal, h *Handover) Journal {
+// was not finished is undone by what its own journal says.
+func FromManagerJournal(goal Goal, h *Handover) Journal {
 	j := Journal{Direction: FromManager, ManagerDir: goal.Manager.ManagerDir}
 	if old := h.Journal; old != nil {
 		j = *old
@@ -68,32 +68,29 @@ func backJournal(goal Goal, h *Handover) Journal {
 	return j
 }
 
-// BackJournal returns what is known of the member that is to be taken back.
-func BackJournal(goal Goal, h *Handover) Journal { return backJournal(goal, h) }
-
 // mayGoBack holds a member that etcdadm could not run as it is.
-func (w *world) mayGoBack() *Hold {
-	peers, a := w.handing.Peers, w.obs.Handover.Assigned
-	i := slices.IndexFunc(peers, func(s cluster.InitialMember) bool { return s.Name == w.cfg.Name })
+func (p *planner) mayGoBack() *Hold {
+	peers, a := p.decided.Peers, p.obs.Handover.Assigned
+	i := slices.IndexFunc(peers, func(s cluster.InitialMember) bool { return s.Name == p.cfg.Name })
 	switch {
 	case a != nil && a.Quarantined:
 		return hold(ManagerState, "etcd-manager-ctl status",
 			"the member is quarantined: clients are kept away from it, but etcdadm would let them in")
 	case i < 0:
 		return hold(NameUnfit, "--name", "etcd-manager runs one of the members %s on this machine, but none has the name %s",
-			namesOf(cluster.InitialMemberNames(peers)), w.cfg.Name)
-	case !overlap(peers[i].PeerURLs, URLs(w.cfg).Peer):
+			namesOf(cluster.InitialMemberNames(peers)), p.cfg.Name)
+	case !overlap(peers[i].PeerURLs, URLs(p.cfg).Peer):
 		return hold(NameUnfit, "--bind-address and --peer-port", "member %s has the peer URL %s, but this machine's is %s",
-			w.cfg.Name, strings.Join(peers[i].PeerURLs, ", "), URLs(w.cfg).Peer[0])
+			p.cfg.Name, strings.Join(peers[i].PeerURLs, ", "), URLs(p.cfg).Peer[0])
 	}
-	w.handing.Node = w.cfg.Name
+	p.decided.Node = p.cfg.Name
 	return nil
 }
 
 // ownAuthority holds a member whose certificates etcdadm could not issue: it has one
 // authority for peers and clients.
-func (w *world) ownAuthority() *Hold {
-	h := w.obs.Handover
+func (p *planner) ownAuthority() *Hold {
+	h := p.obs.Handover
 	peers, own := h.Others[0], h.Others[1]
 	for _, a := range []Authority{peers, h.Source} {
 		if a.State != CAReady && a.State != CAOther {
@@ -111,17 +108,17 @@ func (w *world) ownAuthority() *Hold {
 			"etcd-manager's authorities for peers and for clients differ (%s and %s in %s), but etcdadm has one "+
 				"for both, so its members and the others would not trust each other", peers.Name, h.Source.Name, peers.Dir)
 	case own.State == CABad || own.State == CAOther:
-		return w.differs(own, "--certs-dir")
+		return p.differs(own, "--certs-dir")
 	}
 	return nil // also where the key is kept elsewhere
 }
 
 // oneLocation makes sure that the data is in one place, the member's, used by
 // nobody.
-func (w *world) oneLocation(resumed bool) *Hold {
-	j := &w.handing.Journal
-	to, from := w.cfg.Paths.Data, w.managerDataDir(j.Token)
-	here, there := w.obs.Handover.Here, w.obs.Handover.There[j.Token]
+func (p *planner) oneLocation(resumed bool) *Hold {
+	j := &p.decided.Journal
+	to, from := p.cfg.Paths.Data, p.managerDataDir(j.Token)
+	here, there := p.obs.Handover.Here, p.obs.Handover.There[j.Token]
 	dir, data := from, there
 	switch {
 	case here.Present && there.Present:
@@ -152,10 +149,10 @@ func DatabaseOpen(dir string) *Hold {
 // awaited makes sure that the cluster waits for the member. Without it, etcdadm
 // starts it by itself only where the others have no quorum: two members, or one. Who
 // could not be asked yet, for lack of certificates, is asked when they are there.
-func (w *world) awaited() *Hold {
-	h, r, j := w.obs.Handover, w.obs.Remote, &w.handing.Journal
+func (p *planner) awaited() *Hold {
+	h, r, j := p.obs.Handover, p.obs.Remote, &p.decided.Journal
 	others := len(j.Peers) - 1
-	j.Alone = w.goal.Manager.Alone || others < 1
+	j.Alone = p.goal.Manager.Alone || others < 1
 	if j.Alone || !h.Asked {
 		return nil
 	}
@@ -175,38 +172,38 @@ func (w *world) awaited() *Hold {
 
 // The phases of from-manager. Up to the journal nothing has happened to the member.
 
-// takenBack says that the member is etcdadm's, and only traces of the handover are left.
-func (w *world) takenBack() bool { return w.handing.over || w.handing.Done }
+// handedBack says that the member is etcdadm's, and only traces of the handover are left.
+func (p *planner) handedBack() bool { return p.decided.over || p.decided.Done }
 
-func (w *world) unassign() (Operation, *Hold) {
-	if w.takenBack() || w.obs.Handover.Assigned == nil {
+func (p *planner) unassign() (Operation, *Hold) {
+	if p.handedBack() || p.obs.Handover.Assigned == nil {
 		return nil, nil
 	}
-	return &UnassignMember{Dir: w.goal.Manager.ManagerDir}, nil
+	return &UnassignMember{Dir: p.goal.Manager.ManagerDir}, nil
 }
 
-func (w *world) moveHere() MoveData {
-	op := w.moveThere()
+func (p *planner) moveHere() MoveData {
+	op := p.moveThere()
 	op.From, op.To = op.To, op.From
-	if s := w.cfg.Service; s.User != "" || s.Group != "" {
+	if s := p.cfg.Service; s.User != "" || s.Group != "" {
 		op.ChangeOwner = true
 	}
 	return op
 }
 
-func (w *world) moveFromManager() (Operation, *Hold) {
-	if w.takenBack() || !w.obs.Handover.There[w.handing.Token].Present {
+func (p *planner) moveFromManager() (Operation, *Hold) {
+	if p.handedBack() || !p.obs.Handover.There[p.decided.Token].Present {
 		return nil, nil
 	}
-	op := w.moveHere()
+	op := p.moveHere()
 	return &op, nil
 }
 
-func (w *world) runMember() (Operation, *Hold) {
-	if w.takenBack() {
+func (p *planner) runMember() (Operation, *Hold) {
+	if p.handedBack() {
 		return nil, nil
 	}
-	j := w.handing.Journal
+	j := p.decided.Journal
 	op := &RunMember{Action: Join, Token: j.Token, Version: j.Version}
 	if j.Alone {
 		op.Action = Init // nobody is to be asked, as after an init
@@ -214,9 +211,9 @@ func (w *world) runMember() (Operation, *Hold) {
 	return op, nil
 }
 
-func (w *world) endHandover() (Operation, *Hold) {
-	if w.finished() {
+func (p *planner) endHandover() (Operation, *Hold) {
+	if p.finished() {
 		return nil, nil
 	}
-	return &EndHandover{Journal: w.cfg.Paths.Journal(), DataDir: w.managerDataDir(w.handing.Token)}, nil
+	return &EndHandover{Journal: p.cfg.Paths.Journal(), DataDir: p.managerDataDir(p.decided.Token)}, nil
 }

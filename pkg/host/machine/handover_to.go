@@ -11,8 +11,8 @@ import (
 
 // handToManager decides about handing a member to the daemon. An etcd that runs under
 // etcdadm is checked afresh: nothing has happened to it, whatever an old journal says.
-func (w *world) handToManager() *Hold {
-	h := w.obs.Handover
+func (p *planner) handToManager() *Hold {
+	h := p.obs.Handover
 	here, old := h.Here.Present, h.Journal
 	if old != nil && old.Direction == FromManager {
 		if !old.Done {
@@ -24,52 +24,52 @@ func (w *world) handToManager() *Hold {
 	var why *Hold
 	switch {
 	case !here && old == nil:
-		return hold(NotRunning, "etcdadm status", "there is no member in %s to hand over", w.cfg.Paths.Data)
+		return hold(NotRunning, "etcdadm status", "there is no member in %s to hand over", p.cfg.Paths.Data)
 	case !here && old.Done:
-		w.handing = handing{Journal: *old, over: true}
+		p.decided = handoverDecision{Journal: *old, over: true}
 		if h.Assigned == nil {
 			return hold(ManagerState, "etcd-manager-ctl status",
-				"the member was handed over to %s, which no longer reports it", w.goal.Manager.ManagerDir)
+				"the member was handed over to %s, which no longer reports it", p.goal.Manager.ManagerDir)
 		}
-	case here && w.obs.Service.Active():
-		why = w.agreeNow()
+	case here && p.obs.Service.Active():
+		why = p.agreeNow()
 	case old != nil:
-		why = w.resume()
+		why = p.resume()
 	default:
 		return hold(NotRunning, "start it where it was (etcdadm join ENDPOINT), so that its cluster can be asked",
-			"the member in %s does not run: its service is %s", w.cfg.Paths.Data, w.obs.Service.State)
+			"the member in %s does not run: its service is %s", p.cfg.Paths.Data, p.obs.Service.State)
 	}
 	if why != nil {
 		return why
 	}
-	return w.managerAuthorities()
+	return p.managerAuthorities()
 }
 
 // agreeNow makes the journal of what the cluster and the control store say.
-func (w *world) agreeNow() *Hold {
-	h, m := w.obs.Handover, w.goal.Manager
-	j, why := described(w.cfg, w.obs)
+func (p *planner) agreeNow() *Hold {
+	h, m := p.obs.Handover, p.goal.Manager
+	j, why := described(p.cfg, p.obs)
 	if why != nil {
 		return why
 	}
-	if why := w.managerRuns(); why != nil {
+	if why := p.managerRuns(); why != nil {
 		return why
 	}
 	j.ManagerDir = m.ManagerDir
-	if old := h.Journal; old != nil && old.MemberID == j.MemberID && len(w.obs.Written) == 0 {
+	if old := h.Journal; old != nil && old.MemberID == j.MemberID && len(p.obs.Written) == 0 {
 		// The file that had them is deleted already.
 		j.Environment, j.MetricsURLs = old.Environment, old.MetricsURLs
 	}
-	if why := w.controlled(); why != nil {
+	if why := p.controlled(); why != nil {
 		return why
 	}
 	if m.NewIncarnation {
-		if why := w.nobodyCoordinates(); why != nil {
+		if why := p.nobodyCoordinates(); why != nil {
 			return why
 		}
 	}
 	if j.Agreement, why = agree(question{
-		now: w.obs.At, self: j.Node, id: j.ClusterID, version: j.Version, voters: j.Peers,
+		now: p.obs.At, self: j.Node, id: j.ClusterID, version: j.Version, voters: j.Peers,
 		kept: h.Kept, renew: m.NewIncarnation, control: *h.Control,
 	}); why != nil {
 		return why
@@ -85,18 +85,18 @@ func (w *world) agreeNow() *Hold {
 		}
 	}
 	if h.There[j.Token].Present {
-		return DataTwice(w.cfg.Paths.Data, w.managerDataDir(j.Token))
+		return DataTwice(p.cfg.Paths.Data, p.managerDataDir(j.Token))
 	}
-	w.handing = handing{Journal: *j, fresh: true}
+	p.decided = handoverDecision{Journal: *j, fresh: true}
 	return nil
 }
 
 // controlled holds what needs the control store's incarnations.
-func (w *world) controlled() *Hold {
-	switch c := w.obs.Handover.Control; {
+func (p *planner) controlled() *Hold {
+	switch c := p.obs.Handover.Control; {
 	case c == nil:
 		return hold(StoreUnreachable, "check --backup-store", "the control store %s does not answer",
-			w.goal.Manager.BackupStore)
+			p.goal.Manager.BackupStore)
 	case c.Unreadable != "":
 		return hold(StoreForeign, "check control/incarnations in the store",
 			"the store has an incarnation record that cannot be read: %s", c.Unreadable)
@@ -110,9 +110,9 @@ const maxCoordinatorStatusAge = 5 * time.Minute
 
 // nobodyCoordinates holds a new incarnation while a coordinator of the old
 // one publishes its status.
-func (w *world) nobodyCoordinates() *Hold {
-	c := w.obs.Handover.Control
-	age := w.obs.At.Sub(c.StatusAt)
+func (p *planner) nobodyCoordinates() *Hold {
+	c := p.obs.Handover.Control
+	age := p.obs.At.Sub(c.StatusAt)
 	if c.Coordinator == "" || age >= maxCoordinatorStatusAge {
 		return nil
 	}
@@ -124,23 +124,23 @@ func (w *world) nobodyCoordinates() *Hold {
 
 // resume goes on where an earlier run was cut off, after etcd was stopped. It
 // needs no answer of the cluster.
-func (w *world) resume() *Hold {
-	h, j := w.obs.Handover, *w.obs.Handover.Journal
-	if why := w.managerRuns(); why != nil {
+func (p *planner) resume() *Hold {
+	h, j := p.obs.Handover, *p.obs.Handover.Journal
+	if why := p.managerRuns(); why != nil {
 		return why
 	}
 	if h.Assigned != nil && h.Assigned.Token != j.Token {
 		return hold(ManagerState, "another "+flag, "the etcd-manager of %s has a member of incarnation %s",
-			w.goal.Manager.ManagerDir, h.Assigned.Token)
+			p.goal.Manager.ManagerDir, h.Assigned.Token)
 	}
 	there := h.There[j.Token]
 	switch {
 	case h.Here.Present && !h.Here.is(j):
-		return notTheMembers(w.cfg.Paths.Data, j)
+		return notTheMembers(p.cfg.Paths.Data, j)
 	case there.Present && !there.is(j):
-		return notTheMembers(w.managerDataDir(j.Token), j)
+		return notTheMembers(p.managerDataDir(j.Token), j)
 	}
-	if why := w.controlled(); why != nil {
+	if why := p.controlled(); why != nil {
 		return why
 	}
 	records := h.Control.Incarnations
@@ -148,7 +148,7 @@ func (w *world) resume() *Hold {
 		return hold(StoreForeign, "etcdadm handover from-manager",
 			"the handover was begun in incarnation %s, which is not the newest in the store", j.Token)
 	}
-	w.handing = handing{Journal: j, over: j.Done}
+	p.decided = handoverDecision{Journal: j, over: j.Done}
 	return nil
 }
 
@@ -157,36 +157,36 @@ func notTheMembers(dir string, j Journal) *Hold {
 }
 
 // managerDataDir is where the daemon has the data of an incarnation.
-func (w *world) managerDataDir(t cluster.Token) string {
-	return filepath.Join(w.obs.Handover.DataRoot, string(t))
+func (p *planner) managerDataDir(t cluster.Token) string {
+	return filepath.Join(p.obs.Handover.DataRoot, string(t))
 }
 
 // managerAuthorities holds what the daemon could not issue certificates with. An
 // authority that is there and differs is not replaced: other machines may go by it.
-func (w *world) managerAuthorities() *Hold {
-	h := w.obs.Handover
+func (p *planner) managerAuthorities() *Hold {
+	h := p.obs.Handover
 	if h.Source.State != CAReady {
 		return &Hold{
 			Reason: CADiffers, Text: h.Source.Problem,
 			Next: fmt.Sprintf("put ca.crt and ca.key into %s: etcd-manager issues its own certificates",
-				w.cfg.Paths.Certificates),
+				p.cfg.Paths.Certificates),
 		}
 	}
 	for _, a := range h.Others {
 		if a.State != CAAbsent && a.State != CAReady {
-			return w.differs(a, "--pki-dir")
+			return p.differs(a, "--pki-dir")
 		}
 	}
 	return nil
 }
 
 // differs holds an authority that is in the place of the source's copy.
-func (w *world) differs(a Authority, flag string) *Hold {
+func (p *planner) differs(a Authority, flag string) *Hold {
 	next := "move it away, or choose another " + flag
 	if a.State != CAOther {
 		return &Hold{Reason: CADiffers, Text: a.Problem, Next: next}
 	}
-	s := w.obs.Handover.Source
+	s := p.obs.Handover.Source
 	return hold(CADiffers, next, "%s is not the certificate authority %s that the members trust",
 		filepath.Join(a.Dir, a.Name+".crt"), filepath.Join(s.Dir, s.Name+".crt"))
 }
@@ -194,44 +194,44 @@ func (w *world) differs(a Authority, flag string) *Hold {
 // The phases of to-manager. Up to stop nothing has happened to the
 // member; from there on only the journal is needed to go on.
 
-func (w *world) copyAuthorities() (Operation, *Hold) {
-	h := w.obs.Handover
+func (p *planner) copyAuthorities() (Operation, *Hold) {
+	h := p.obs.Handover
 	op := &CopyCA{From: h.Source}
 	for _, a := range h.Others {
 		if a.State == CAAbsent {
 			op.Dir, op.Names = a.Dir, append(op.Names, a.Name)
 		}
 	}
-	if len(op.Names) == 0 || w.finished() {
+	if len(op.Names) == 0 || p.finished() {
 		return nil, nil
 	}
 	return op, nil
 }
 
-func (w *world) managerBinaries() (Operation, *Hold) {
-	if w.handing.over || w.obs.Handover.Etcd {
+func (p *planner) managerBinaries() (Operation, *Hold) {
+	if p.decided.over || p.obs.Handover.Etcd {
 		return nil, nil
 	}
-	v := w.handing.Version
-	return &InstallBinaries{Version: v, Dir: filepath.Join(w.goal.Manager.EtcdDir, "etcd-v"+v.String())}, nil
+	v := p.decided.Version
+	return &InstallBinaries{Version: v, Dir: filepath.Join(p.goal.Manager.EtcdDir, "etcd-v"+v.String())}, nil
 }
 
-func (w *world) recordIncarnation() (Operation, *Hold) {
-	if a := w.handing.Agreement; w.handing.fresh && a.Create {
-		return &RecordIncarnation{Record: a.Record, Move: w.moveThere()}, nil
+func (p *planner) recordIncarnation() (Operation, *Hold) {
+	if a := p.decided.Agreement; p.decided.fresh && a.Create {
+		return &RecordIncarnation{Record: a.Record, Move: p.moveThere()}, nil
 	}
 	return nil, nil
 }
 
 // writeJournal has what was decided on the disk before anything is changed. It is
 // written again where the world has changed since.
-func (w *world) writeJournal() (Operation, *Hold) {
-	if !w.handing.fresh || sameJournal(w.obs.Handover.Journal, &w.handing.Journal) {
+func (p *planner) writeJournal() (Operation, *Hold) {
+	if !p.decided.fresh || sameJournal(p.obs.Handover.Journal, &p.decided.Journal) {
 		return nil, nil
 	}
-	op := &WriteJournal{Path: w.cfg.Paths.Journal(), Journal: w.handing.Journal, Move: w.moveThere()}
-	if w.goal.Action == FromManager {
-		op.Move = w.moveHere()
+	op := &WriteJournal{Path: p.cfg.Paths.Journal(), Journal: p.decided.Journal, Move: p.moveThere()}
+	if p.goal.Action == FromManager {
+		op.Move = p.moveHere()
 	}
 	return op, nil
 }
@@ -246,44 +246,44 @@ func sameJournal(a, b *Journal) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-func (w *world) stopForManager() (Operation, *Hold) {
-	if s := w.obs.Service; w.obs.Handover.Here.Present && (s.Active() || s.Enabled) {
+func (p *planner) stopForManager() (Operation, *Hold) {
+	if s := p.obs.Service; p.obs.Handover.Here.Present && (s.Active() || s.Enabled) {
 		return &StopService{}, nil
 	}
 	return nil, nil
 }
 
-func (w *world) dropStarters() (Operation, *Hold) {
-	if w.handing.over || len(w.obs.Handover.Starters) == 0 {
+func (p *planner) dropStarters() (Operation, *Hold) {
+	if p.decided.over || len(p.obs.Handover.Starters) == 0 {
 		return nil, nil
 	}
-	return &RemoveFiles{w.obs.Handover.Starters}, nil
+	return &RemoveFiles{p.obs.Handover.Starters}, nil
 }
 
-func (w *world) moveThere() MoveData {
-	return MoveData{From: w.cfg.Paths.Data, To: w.managerDataDir(w.handing.Token), MemberID: w.handing.MemberID}
+func (p *planner) moveThere() MoveData {
+	return MoveData{From: p.cfg.Paths.Data, To: p.managerDataDir(p.decided.Token), MemberID: p.decided.MemberID}
 }
 
-func (w *world) moveToManager() (Operation, *Hold) {
-	if !w.obs.Handover.Here.Present {
+func (p *planner) moveToManager() (Operation, *Hold) {
+	if !p.obs.Handover.Here.Present {
 		return nil, nil
 	}
-	op := w.moveThere()
+	op := p.moveThere()
 	return &op, nil
 }
 
-func (w *world) assign() (Operation, *Hold) {
-	if w.handing.over || w.obs.Handover.Assigned != nil {
+func (p *planner) assign() (Operation, *Hold) {
+	if p.decided.over || p.obs.Handover.Assigned != nil {
 		return nil, nil
 	}
-	return &AssignMember{Dir: w.goal.Manager.ManagerDir, Journal: w.handing.Journal}, nil
+	return &AssignMember{Dir: p.goal.Manager.ManagerDir, Journal: p.decided.Journal}, nil
 }
 
-func (w *world) journalDone() (Operation, *Hold) {
-	if w.handing.over {
+func (p *planner) journalDone() (Operation, *Hold) {
+	if p.decided.over {
 		return nil, nil
 	}
-	j := w.handing.Journal
+	j := p.decided.Journal
 	j.Done = true
-	return &WriteJournal{Path: w.cfg.Paths.Journal(), Journal: j}, nil
+	return &WriteJournal{Path: p.cfg.Paths.Journal(), Journal: j}, nil
 }

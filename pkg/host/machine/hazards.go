@@ -13,27 +13,27 @@ import (
 // stepsUp holds a member whose data would be run by the next minor version for the
 // first time. What counts is what is in the data, and not from which patch it is.
 // A machine that joins has none yet: what arrives is checked before its vote.
-func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
-	if w.obs.Data.State != cluster.DiskData || w.runs(want) {
+func (p *planner) stepsUp(want, low etcdversion.Version) *Hold {
+	if p.obs.Data.State != cluster.DiskData || p.runs(want) {
 		return nil
 	}
-	if self, ok := w.self(); ok && (self.Learner || !started(self)) {
+	if self, ok := p.self(); ok && (self.Learner || !started(self)) {
 		return nil
 	}
-	found := w.hazards(want, low)
-	if w.goal.AcceptVersionRisk != "" {
+	found := p.hazards(want, low)
+	if p.goal.AcceptVersionRisk != "" {
 		// No word makes etcd start on what a raft snapshot has to take away.
 		found = slices.DeleteFunc(found, func(h cluster.Hazard) bool { return !h.BySnapshot() })
 	}
-	if w.forces() {
+	if p.forces() {
 		found = slices.DeleteFunc(found, cluster.Hazard.BySnapshot)
 	}
 	if len(found) == 0 {
 		return nil
 	}
-	if _, changes := w.changing(); changes {
+	if _, changes := p.changing(); changes {
 		// The last change is just being finished, and the log is freed after it.
-		if why := w.ruled(); why != nil && why.Reason == NotYet {
+		if why := p.ruled(); why != nil && why.Reason == NotYet {
 			return why
 		}
 	}
@@ -42,27 +42,27 @@ func (w *world) stepsUp(want, low etcdversion.Version) *Hold {
 
 // forces says that a raft snapshot comes first: it takes away what the version cannot run
 // with, and nobody writes such entries any more.
-func (w *world) forces() bool {
-	want := w.cfg.Version.Release()
-	if _, changes := w.changing(); !changes {
+func (p *planner) forces() bool {
+	want := p.cfg.Version.Release()
+	if _, changes := p.changing(); !changes {
 		return false
 	}
-	runs, seen := w.obs.Local.Version, w.obs.Remote.ClusterVersion
+	runs, seen := p.obs.Local.Version, p.obs.Remote.ClusterVersion
 	settled := seen.Major == runs.Major && seen.Minor == runs.Minor
 	return settled && runs.Major == want.Major && runs.Minor == want.Minor-1 &&
-		len(cluster.HazardsBySnapshot(w.obs.Data.Hazards, want)) > 0
+		len(cluster.HazardsBySnapshot(p.obs.Data.Hazards, want)) > 0
 }
 
 // runs says whether the member runs a version's minor version, or a later one,
 // already.
-func (w *world) runs(v etcdversion.Version) bool {
-	return w.obs.Local != nil && !w.obs.Local.Version.IsZero() && w.obs.Local.Version.AtLeast(v.Major, v.Minor)
+func (p *planner) runs(v etcdversion.Version) bool {
+	return p.obs.Local != nil && !p.obs.Local.Version.IsZero() && p.obs.Local.Version.AtLeast(v.Major, v.Minor)
 }
 
 // hazards returns what keeps the data from a version: what is there, and, where the
 // patch before is too old to vouch for it, what is unknown.
-func (w *world) hazards(want, low etcdversion.Version) []cluster.Hazard {
-	return cluster.HazardsWithoutSnapshot(w.obs.Data.Hazards, low, want)
+func (p *planner) hazards(want, low etcdversion.Version) []cluster.Hazard {
+	return cluster.HazardsWithoutSnapshot(p.obs.Data.Hazards, low, want)
 }
 
 func hazardous(found []cluster.Hazard, want, low etcdversion.Version) *Hold {
@@ -87,12 +87,12 @@ func orUnknown(v etcdversion.Version) string {
 
 // mayVote holds a learner of a newer minor version than the others': its data came
 // from one of them, with whatever that had.
-func (w *world) mayVote() *Hold {
-	want, low := w.cfg.Version.Release(), w.obs.Remote.Lowest
-	if low.IsZero() || want.Minor <= low.Minor || w.goal.AcceptVersionRisk != "" {
+func (p *planner) mayVote() *Hold {
+	want, low := p.cfg.Version.Release(), p.obs.Remote.Lowest
+	if low.IsZero() || want.Minor <= low.Minor || p.goal.AcceptVersionRisk != "" {
 		return nil
 	}
-	found := w.hazards(want, low)
+	found := p.hazards(want, low)
 	if len(found) == 0 {
 		return nil
 	}
@@ -106,20 +106,20 @@ func (w *world) mayVote() *Hold {
 }
 
 // belowFloor is a warning where the data was checked instead of the number.
-func (w *world) belowFloor() []Finding {
-	want, low := w.cfg.Version.Release(), w.before()
+func (p *planner) belowFloor() []Finding {
+	want, low := p.cfg.Version.Release(), p.before()
 	floor := want.UpgradeFloor()
-	builds := w.goal.Action == Join || w.goal.Action == Init
+	builds := p.goal.Action == Join || p.goal.Action == Init
 	if !builds || low.IsZero() || want.Minor != low.Minor+1 || low.Compare(floor) >= 0 {
 		return nil
 	}
 	checked := "the data that the member gets from the others is checked before it becomes a voter"
 	switch {
-	case w.goal.AcceptVersionRisk != "":
-		checked = fmt.Sprintf("the risk is accepted: %s", w.goal.AcceptVersionRisk)
-	case w.obs.Data.State == cluster.DiskData && len(w.hazards(want, low)) > 0:
+	case p.goal.AcceptVersionRisk != "":
+		checked = fmt.Sprintf("the risk is accepted: %s", p.goal.AcceptVersionRisk)
+	case p.obs.Data.State == cluster.DiskData && len(p.hazards(want, low)) > 0:
 		return nil // the hold says more
-	case w.obs.Data.State == cluster.DiskData:
+	case p.obs.Data.State == cluster.DiskData:
 		checked = "this member's data does not have the problem that this prevents"
 	}
 	return warning("", "etcd advises %s before %s, but a member runs %s: %s", floor, want, low, checked)
@@ -133,22 +133,22 @@ func Reaches(cfg Config, obs Observation, want etcdversion.Version, checked bool
 		return hold(VersionStep, "choose a version that this etcdadm knows, such as --to="+DefaultVersion.String(),
 			"what etcd %s does not tolerate is unknown", want)
 	}
-	w := &world{goal: Goal{Action: Join}, cfg: cfg, obs: obs}
-	w.cfg.Version = want
-	if obs.Data.State != cluster.DiskData || w.dataElsewhere() != nil {
-		w.obs.Local, w.obs.Binaries = nil, Binary{} // they are of other data, or of none
+	p := &planner{goal: Goal{Action: Join}, cfg: cfg, obs: obs}
+	p.cfg.Version = want
+	if obs.Data.State != cluster.DiskData || p.dataElsewhere() != nil {
+		p.obs.Local, p.obs.Binaries = nil, Binary{} // they are of other data, or of none
 	}
-	if w.obs.Local != nil && w.obs.Remote.Lowest.IsZero() {
-		w.obs.Remote.Lowest = w.obs.Local.Version
+	if p.obs.Local != nil && p.obs.Remote.Lowest.IsZero() {
+		p.obs.Remote.Lowest = p.obs.Local.Version
 	}
-	if w.obs.Local == nil && w.before().IsZero() && w.obs.Data.Version.IsZero() {
+	if p.obs.Local == nil && p.before().IsZero() && p.obs.Data.Version.IsZero() {
 		if checked {
 			return nil
 		}
 		return hold(VersionStep, "start etcd, or choose a version that the data is checked for, such as --to="+DefaultVersion.String(),
 			"which etcd has written %s is unknown, and so is whether etcd %s can follow", cfg.Paths.Data, want)
 	}
-	if h := w.mayRun(); h == nil || h.Reason != VersionHazard {
+	if h := p.mayRun(); h == nil || h.Reason != VersionHazard {
 		return h
 	}
 	return nil

@@ -22,25 +22,26 @@ func Holds(goal Goal, cfg Config, obs Observation) ([]Hold, error) {
 	if first.Reason == Managed {
 		return all, nil
 	}
-	w := &world{goal: goal, cfg: cfg, obs: obs}
-	for _, find := range []func(*world) *Hold{
-		(*world).unwritable, (*world).clock, (*world).untouched, (*world).elsewhere, (*world).versionHeld, (*world).nameTaken,
+	p := &planner{goal: goal, cfg: cfg, obs: obs}
+	for _, find := range []func(*planner) *Hold{
+		(*planner).unwritable, (*planner).clock, (*planner).untouched, (*planner).elsewhere,
+		(*planner).versionHeld, (*planner).nameTaken,
 	} {
-		add(find(w))
+		add(find(p))
 	}
-	for _, p := range Phases(goal.Action) {
-		if slices.Contains(goal.Skip, p.Name) {
+	for _, phase := range Phases(goal.Action) {
+		if slices.Contains(goal.Skip, phase.Name) {
 			continue
 		}
-		op, why := p.next(w)
+		op, why := phase.next(p)
 		for range maxSteps {
 			if op == nil || why != nil {
 				break
 			}
-			w.obs = Predict(cfg, w.obs, op)
-			op, why = p.next(w)
+			p.obs = Predict(cfg, p.obs, op)
+			op, why = phase.next(p)
 		}
-		if add(why); why != nil && p.Name == "membership" {
+		if add(why); why != nil && phase.Name == "membership" {
 			break // what follows depends on it
 		}
 	}
@@ -49,35 +50,35 @@ func Holds(goal Goal, cfg Config, obs Observation) ([]Hold, error) {
 
 // nothingStarts holds a command that would end with starting etcd, where the machine does not have
 // what is to start it.
-func (w *world) nothingStarts() *Hold {
-	if w.obs.Host.InitSystem || slices.Contains(w.goal.Skip, "start") {
+func (p *planner) nothingStarts() *Hold {
+	if p.obs.Host.InitSystem || slices.Contains(p.goal.Skip, "start") {
 		return nil
 	}
-	return hold(InitSystemMissing, OtherInitSystems, "the machine has no %s: %s", w.cfg.Service.InitSystem,
-		w.obs.Service.Detail)
+	return hold(InitSystemMissing, OtherInitSystems, "the machine has no %s: %s", p.cfg.Service.InitSystem,
+		p.obs.Service.Detail)
 }
 
 // unwritable holds what is configured so that the files of it cannot be written.
-func (w *world) unwritable() *Hold {
-	_, why := w.controlFiles()
+func (p *planner) unwritable() *Hold {
+	_, why := p.controlFiles()
 	return why
 }
 
 // versionHeld holds a version that the data on the disk or the cluster does not take.
-func (w *world) versionHeld() *Hold {
-	if w.obs.VersionOpen || w.goal.Action == Join && !w.obs.Remote.Answered {
+func (p *planner) versionHeld() *Hold {
+	if p.obs.VersionOpen || p.goal.Action == Join && !p.obs.Remote.Answered {
 		return nil
 	}
-	return w.mayRun()
+	return p.mayRun()
 }
 
 // nameTaken holds a join under the name of another member.
-func (w *world) nameTaken() *Hold {
-	if self, ok := w.self(); w.goal.Action != Join || ok && self.Name == w.cfg.Name {
+func (p *planner) nameTaken() *Hold {
+	if self, ok := p.self(); p.goal.Action != Join || ok && self.Name == p.cfg.Name {
 		return nil
 	}
-	for _, m := range w.obs.Remote.Members {
-		if m.Name == w.cfg.Name {
+	for _, m := range p.obs.Remote.Members {
+		if m.Name == p.cfg.Name {
 			return hold(NameTaken, "choose another --name, or remove the old member first: etcdadm remove "+m.ID.String(),
 				"the cluster already has a member %s at %s", m.Name, strings.Join(m.PeerURLs, ","))
 		}

@@ -13,23 +13,23 @@ import (
 
 // install makes the binaries be those of the version. A static pod brings its
 // own; only the tool that restores a snapshot is needed for it.
-func (w *world) install() (Operation, *Hold) {
-	if w.obs.VersionOpen {
-		return nil, w.unreachable() // nobody has said which, and the cluster does not say
+func (p *planner) install() (Operation, *Hold) {
+	if p.obs.VersionOpen {
+		return nil, p.unreachable() // nobody has said which, and the cluster does not say
 	}
 	// Before the new ones are there: the next restart would take them.
-	if why := w.mayRun(); why != nil {
+	if why := p.mayRun(); why != nil {
 		return nil, why
 	}
-	if w.forces() {
-		return &ForceSnapshot{}, w.mayRestart()
+	if p.forces() {
+		return &ForceSnapshot{}, p.mayRestart()
 	}
-	if w.cfg.Service.InitSystem == Kubelet && w.cfg.Snapshot.File == "" {
+	if p.cfg.Service.InitSystem == Kubelet && p.cfg.Snapshot.File == "" {
 		return nil, nil
 	}
-	op := w.binaries()
-	if have := w.obs.Binaries.Etcd; op != nil && !have.IsZero() && have != w.cfg.Version.Release() {
-		if why := w.mayRestart(); why != nil {
+	op := p.binaries()
+	if have := p.obs.Binaries.Etcd; op != nil && !have.IsZero() && have != p.cfg.Version.Release() {
+		if why := p.mayRestart(); why != nil {
 			return nil, why
 		}
 	}
@@ -39,33 +39,33 @@ func (w *world) install() (Operation, *Hold) {
 // mayRestart holds what a running etcd is restarted for, before any of it is written: the
 // next restart, for whatever reason, would take it. Init may have certificates to renew
 // before anybody answers it, and install by itself asks nobody.
-func (w *world) mayRestart() *Hold {
-	s := w.obs.Service.State
-	asksNobody := w.goal.Action == Init || w.goal.Phase == "install"
-	if s != ServiceRunning && s != ServiceStarting || !w.obs.Remote.Answered && asksNobody {
+func (p *planner) mayRestart() *Hold {
+	s := p.obs.Service.State
+	asksNobody := p.goal.Action == Init || p.goal.Phase == "install"
+	if s != ServiceRunning && s != ServiceStarting || !p.obs.Remote.Answered && asksNobody {
 		return nil
 	}
-	return w.spared()
+	return p.spared()
 }
 
-func (w *world) binaries() Operation {
-	b, want := w.obs.Binaries, w.cfg.Version.Release()
+func (p *planner) binaries() Operation {
+	b, want := p.obs.Binaries, p.cfg.Version.Release()
 	// Archives of distributors have no etcdutl: what needs it says so.
 	tools := b.Etcdctl == want && (b.Etcdutl == want || b.Etcdutl.IsZero())
 	if b.Problem == "" && b.Etcd == want && tools {
 		return nil
 	}
-	return &InstallBinaries{Version: w.cfg.Version, Dir: w.cfg.Paths.Install}
+	return &InstallBinaries{Version: p.cfg.Version, Dir: p.cfg.Paths.Install}
 }
 
 // clock holds while the certificate authority is not valid yet: a machine that boots may
 // not have set its clock.
-func (w *world) clock() *Hold {
-	if w.obs.PKI.CA != CABad || w.obs.PKI.ValidFrom.IsZero() {
+func (p *planner) clock() *Hold {
+	if p.obs.PKI.CA != CABad || p.obs.PKI.ValidFrom.IsZero() {
 		return nil
 	}
 	h := hold(CABroken, "set the machine's clock, or install the right ca.crt and ca.key there",
-		"the certificate authority in %s cannot be used yet: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
+		"the certificate authority in %s cannot be used yet: %s", p.cfg.Paths.Certificates, p.obs.PKI.Problem)
 	h.Wait = true
 	return h
 }
@@ -73,92 +73,92 @@ func (w *world) clock() *Hold {
 // certificates makes the key pairs. Only a bootstrap makes a certificate
 // authority: one that a joining machine made would be trusted by nobody, and one
 // beside a member that runs neither.
-func (w *world) certificates() (Operation, *Hold) {
-	dir := w.cfg.Paths.Certificates
-	switch w.obs.PKI.CA {
+func (p *planner) certificates() (Operation, *Hold) {
+	dir := p.cfg.Paths.Certificates
+	switch p.obs.PKI.CA {
 	case CAAbsent:
-		if w.goal.Action == Init && w.obs.Data.State == cluster.DiskEmpty && !w.obs.Record.Served {
+		if p.goal.Action == Init && p.obs.Data.State == cluster.DiskEmpty && !p.obs.Record.Served {
 			return &CreateCA{Dir: dir}, nil
 		}
 		return nil, hold(CAMissing, fmt.Sprintf("copy ca.crt and ca.key from %s of a member to %s of this machine", dir, dir),
 			"there is no certificate authority in %s", dir)
 	case CABad:
-		if why := w.clock(); why != nil {
+		if why := p.clock(); why != nil {
 			return nil, why
 		}
 		return nil, hold(CABroken, "install the right ca.crt and ca.key there",
-			"the certificate authority in %s cannot be used: %s", dir, w.obs.PKI.Problem)
+			"the certificate authority in %s cannot be used: %s", dir, p.obs.PKI.Problem)
 	case CAExternal:
-		if len(w.obs.PKI.Wrong) > 0 {
-			p := w.obs.PKI.Wrong[0]
+		if len(p.obs.PKI.Wrong) > 0 {
+			pair := p.obs.PKI.Wrong[0]
 			next := "etcdadm certs generate-csr; have the requests signed, and put the certificates beside the keys"
-			if p.OtherKey {
+			if pair.OtherKey {
 				next = "put certificates and keys of the other kind there, or give --cipher-suites for keys of both kinds"
 			}
 			return nil, hold(ExternalCA, next,
-				"the certificate authority in %s has no key here, but %s must be issued (%s)", dir, p.Name, p.Why)
+				"the certificate authority in %s has no key here, but %s must be issued (%s)", dir, pair.Name, pair.Why)
 		}
 	}
-	if len(w.obs.PKI.Wrong) > 0 {
-		return &IssueCertificates{Dir: dir, Pairs: w.obs.PKI.Wrong}, nil
+	if len(p.obs.PKI.Wrong) > 0 {
+		return &IssueCertificates{Dir: dir, Pairs: p.obs.PKI.Wrong}, nil
 	}
 	return nil, nil
 }
 
-func (w *world) snapshot() (Operation, *Hold) {
-	file := w.cfg.Snapshot.File
+func (p *planner) snapshot() (Operation, *Hold) {
+	file := p.cfg.Snapshot.File
 	if file == "" {
 		return nil, nil
 	}
-	if w.obs.Data.State == cluster.DiskData && w.restored() {
+	if p.obs.Data.State == cluster.DiskData && p.restored() {
 		return nil, nil
 	}
-	if why := w.untouched(); why != nil {
+	if why := p.untouched(); why != nil {
 		return nil, why
 	}
-	if w.obs.Data.State == cluster.DiskData {
+	if p.obs.Data.State == cluster.DiskData {
 		return nil, hold(SnapshotRestored,
 			"omit --snapshot to continue with the existing data; etcdadm reset moves it aside",
-			"%s holds data that does not come from %s", w.cfg.Paths.Data, file)
+			"%s holds data that does not come from %s", p.cfg.Paths.Data, file)
 	}
-	if op := w.binaries(); op != nil {
+	if op := p.binaries(); op != nil {
 		return op, nil
 	}
-	from := cmp.Or(w.obs.Snapshot, file+" ")
-	if w.obs.Record.Action != Init || w.obs.Record.Restored != from {
-		return &Remember{Record{Token: w.token(), Action: Init, Restored: from}}, nil
+	from := cmp.Or(p.obs.Snapshot, file+" ")
+	if p.obs.Record.Action != Init || p.obs.Record.Restored != from {
+		return &Remember{Record{Token: p.token(), Action: Init, Restored: from}}, nil
 	}
 	return &RestoreSnapshot{
-		File: file, DataDir: w.cfg.Paths.Data, Token: w.obs.Record.Token, InitialMember: initialMember(w.cfg),
-		SkipHashCheck: w.cfg.Snapshot.SkipHashCheck,
-		BumpRevision:  w.cfg.Snapshot.BumpRevision,
+		File: file, DataDir: p.cfg.Paths.Data, Token: p.obs.Record.Token, InitialMember: initialMember(p.cfg),
+		SkipHashCheck: p.cfg.Snapshot.SkipHashCheck,
+		BumpRevision:  p.cfg.Snapshot.BumpRevision,
 	}, nil
 }
 
 // restored says whether the data came from the snapshot that is asked for. The
 // file may be gone since; another one in its place is another snapshot.
-func (w *world) restored() bool {
-	have, file := w.obs.Record.Restored, w.cfg.Snapshot.File
-	return have != "" && (have == w.obs.Snapshot || w.obs.Snapshot == "" && strings.HasPrefix(have, file+" "))
+func (p *planner) restored() bool {
+	have, file := p.obs.Record.Restored, p.cfg.Snapshot.File
+	return have != "" && (have == p.obs.Snapshot || p.obs.Snapshot == "" && strings.HasPrefix(have, file+" "))
 }
 
 // token returns the token of the cluster that is being bootstrapped here.
-func (w *world) token() cluster.Token {
-	if t := w.obs.Record.Token; t != "" && w.obs.Record.Action == Init {
+func (p *planner) token() cluster.Token {
+	if t := p.obs.Record.Token; t != "" && p.obs.Record.Action == Init {
 		return t
 	}
-	return w.obs.Nonce
+	return p.obs.Nonce
 }
 
 // remembered has the token on the disk before anything depends on it, so that
 // phases that are processes of their own bootstrap the same cluster.
-func (w *world) remembered() Operation {
-	r := w.obs.Record
-	if w.obs.Data.State == cluster.DiskData || r.Action == w.goal.Action {
+func (p *planner) remembered() Operation {
+	r := p.obs.Record
+	if p.obs.Data.State == cluster.DiskData || r.Action == p.goal.Action {
 		return nil
 	}
-	if w.goal.Action == Init {
-		return &Remember{Record{Token: w.obs.Nonce, Action: Init}}
+	if p.goal.Action == Init {
+		return &Remember{Record{Token: p.obs.Nonce, Action: Init}}
 	}
 	return &Remember{Record{Action: Join}}
 }
@@ -166,18 +166,18 @@ func (w *world) remembered() Operation {
 // served has it on the disk that a member has run here, as soon as an observation sees
 // its data: a disk that is empty later has lost it. Members that others made, of
 // the retired etcdadm or of etcd-manager, get a record so, too.
-func (w *world) served() Operation {
-	r := w.obs.Record
-	risk := w.goal.AcceptVersionRisk
+func (p *planner) served() Operation {
+	r := p.obs.Record
+	risk := p.goal.AcceptVersionRisk
 	reported := r.Served && (risk == "" || risk == r.VersionRisk)
-	if w.obs.Data.State != cluster.DiskData || reported || r.Action == Reset || w.neverCommitted() {
+	if p.obs.Data.State != cluster.DiskData || reported || r.Action == Reset || p.neverCommitted() {
 		return nil
 	}
 	if risk != "" {
 		r.VersionRisk = risk
 	}
 	if r.Served = true; r.Action == "" {
-		r.Action = w.goal.Action
+		r.Action = p.goal.Action
 	}
 	return &Remember{r}
 }
@@ -185,13 +185,13 @@ func (w *world) served() Operation {
 // neverCommitted says that the first start of this machine's etcd was cut off before it
 // had anything that could be lost. One that bootstraps a cluster would wait for itself
 // forever.
-func (w *world) neverCommitted() bool {
-	r, d := w.obs.Record, w.obs.Data
-	if !d.Uncommitted || r.Served || r.Restored != "" || r.Action != w.goal.Action {
+func (p *planner) neverCommitted() bool {
+	r, d := p.obs.Record, p.obs.Data
+	if !d.Uncommitted || r.Served || r.Restored != "" || r.Action != p.goal.Action {
 		return false
 	}
 	// Without a log it has not even begun to learn of its cluster.
-	return d.State == cluster.DiskUnreadable || d.State == cluster.DiskData && w.goal.Action == Init
+	return d.State == cluster.DiskUnreadable || d.State == cluster.DiskData && p.goal.Action == Init
 }
 
 // firstCommitTimeout is how long an etcd that bootstraps a cluster may take to commit that.
@@ -204,56 +204,56 @@ const firstCommitTimeout = 20 * time.Second
 func Stuck(d Data, uptime time.Duration) bool { return d.Uncommitted && uptime > firstCommitTimeout }
 
 // dropNeverCommitted makes room for another first start.
-func (w *world) dropNeverCommitted() (Operation, *Hold) {
+func (p *planner) dropNeverCommitted() (Operation, *Hold) {
 	switch {
-	case !w.neverCommitted():
+	case !p.neverCommitted():
 		return nil, nil
-	case w.goal.Action == Init && Stuck(w.obs.Data, w.obs.Service.Uptime):
+	case p.goal.Action == Init && Stuck(p.obs.Data, p.obs.Service.Uptime):
 		return &StopService{}, nil
-	case w.obs.Service.Active():
+	case p.obs.Service.Active():
 		return nil, nil
 	}
-	if why := w.running(); why != nil {
+	if why := p.running(); why != nil {
 		return nil, why
 	}
-	return &DiscardData{Path: w.cfg.Paths.Data, MemberID: w.obs.Data.MemberID}, nil
+	return &DiscardData{Path: p.cfg.Paths.Data, MemberID: p.obs.Data.MemberID}, nil
 }
 
 // configure writes the files that the init system starts etcd from.
-func (w *world) configure() (Operation, *Hold) {
-	if why := w.untouched(); why != nil {
+func (p *planner) configure() (Operation, *Hold) {
+	if why := p.untouched(); why != nil {
 		return nil, why
 	}
-	if op := w.remembered(); op != nil {
+	if op := p.remembered(); op != nil {
 		return op, nil
 	}
-	if w.cfg.Service.InitSystem == Kubelet {
+	if p.cfg.Service.InitSystem == Kubelet {
 		return nil, nil // the manifest is what starts it
 	}
-	files, why := w.files()
+	files, why := p.files()
 	if why != nil {
 		return nil, why
 	}
-	if w.replaces(files) {
-		if why := w.mayRestart(); why != nil {
+	if p.replaces(files) {
+		if why := p.mayRestart(); why != nil {
 			return nil, why
 		}
 	}
-	return w.write(files)
+	return p.write(files)
 }
 
 // replaces says that one of the files is there, with another content.
-func (w *world) replaces(files []initfiles.File) bool {
+func (p *planner) replaces(files []initfiles.File) bool {
 	return slices.ContainsFunc(files, func(f initfiles.File) bool {
-		have, ok := w.obs.Files[f.Path]
+		have, ok := p.obs.Files[f.Path]
 		return ok && have != f.Content
 	})
 }
 
 // write returns the operation that makes the files be what they must.
-func (w *world) write(files []initfiles.File) (Operation, *Hold) {
+func (p *planner) write(files []initfiles.File) (Operation, *Hold) {
 	wrong := slices.DeleteFunc(slices.Clone(files), func(f initfiles.File) bool {
-		have, ok := w.obs.Files[f.Path]
+		have, ok := p.obs.Files[f.Path]
 		return ok && have == f.Content
 	})
 	if len(wrong) == 0 {
@@ -264,50 +264,50 @@ func (w *world) write(files []initfiles.File) (Operation, *Hold) {
 
 // start has the init system run etcd with what is written. A running one is
 // restarted only if it differs, and only if the quorum can spare it.
-func (w *world) start() (Operation, *Hold) {
-	if why := w.untouched(); why != nil {
+func (p *planner) start() (Operation, *Hold) {
+	if why := p.untouched(); why != nil {
 		return nil, why
 	}
-	if why := w.mayStartEmpty(); why != nil {
+	if why := p.mayStartEmpty(); why != nil {
 		return nil, why
 	}
-	if why := w.startable(); why != nil {
+	if why := p.startable(); why != nil {
 		return nil, why
 	}
-	if op := w.remembered(); op != nil {
+	if op := p.remembered(); op != nil {
 		return op, nil
 	}
-	if op, why := w.dropNeverCommitted(); op != nil || why != nil {
+	if op, why := p.dropNeverCommitted(); op != nil || why != nil {
 		return op, why
 	}
-	if op := w.served(); op != nil {
+	if op := p.served(); op != nil {
 		return op, nil
 	}
-	manifest, why := w.manifest()
+	manifest, why := p.manifest()
 	if why != nil {
 		return nil, why
 	}
-	s := w.obs.Service
+	s := p.obs.Service
 	running := s.State == ServiceRunning || s.State == ServiceStarting
-	changed := s.Outdated || manifest != "" && w.obs.Files[w.cfg.Paths.Manifest()] != manifest
+	changed := s.Outdated || manifest != "" && p.obs.Files[p.cfg.Paths.Manifest()] != manifest
 	switch {
-	case !w.obs.Data.Ready && w.obs.Data.Foreign && s.Active():
+	case !p.obs.Data.Ready && p.obs.Data.Foreign && s.Active():
 		// The one who runs etcd now would go on making files of his own.
-		if why := w.spared(); why != nil {
+		if why := p.spared(); why != nil {
 			return nil, why
 		}
 		return &StopService{}, nil
-	case !w.obs.Data.Ready:
-		return &MakeDataDir{w.cfg.Paths.Data}, nil
+	case !p.obs.Data.Ready:
+		return &MakeDataDir{p.cfg.Paths.Data}, nil
 	case running && changed:
-		if why := w.spared(); why != nil {
+		if why := p.spared(); why != nil {
 			return nil, why
 		}
-		if op, why := w.moveLeader(); op != nil || why != nil {
+		if op, why := p.moveLeader(); op != nil || why != nil {
 			return op, why
 		}
 		return &StartService{Restart: true, Manifest: manifest}, nil
-	case s.State == ServiceCrashing && (changed || w.goal.Phase == "start"):
+	case s.State == ServiceCrashing && (changed || p.goal.Phase == "start"):
 		// As a phase by itself it does not know what the one before has written.
 		return &StartService{Restart: true, Manifest: manifest}, nil
 	case !s.Active() || !s.Enabled || s.State == ServiceUnknown:
@@ -318,77 +318,77 @@ func (w *world) start() (Operation, *Hold) {
 
 // mayStartEmpty holds the start of a member on an empty disk that has run
 // before: it would come back as a voter that has forgotten its votes.
-func (w *world) mayStartEmpty() *Hold {
-	if w.goal.Action != Join || w.obs.Data.State == cluster.DiskData {
+func (p *planner) mayStartEmpty() *Hold {
+	if p.goal.Action != Join || p.obs.Data.State == cluster.DiskData {
 		return nil
 	}
-	if !w.obs.Remote.Answered {
-		return w.unreachable()
+	if !p.obs.Remote.Answered {
+		return p.unreachable()
 	}
-	m, ok := w.self()
+	m, ok := p.self()
 	if !ok {
-		return hold(NotConfigured, w.again("membership", "configure", "start"), "the cluster has no member with the peer URL %s",
-			URLs(w.cfg).Peer[0])
+		return hold(NotConfigured, p.again("membership", "configure", "start"), "the cluster has no member with the peer URL %s",
+			URLs(p.cfg).Peer[0])
 	}
 	if started(m) {
-		return w.lost(m)
+		return p.lost(m)
 	}
-	if w.goal.Phase == "start" && w.cfg.Service.InitSystem != Kubelet {
-		return w.overtaken() // the manifest of a static pod is written by this phase
+	if p.goal.Phase == "start" && p.cfg.Service.InitSystem != Kubelet {
+		return p.overtaken() // the manifest of a static pod is written by this phase
 	}
 	return nil
 }
 
 // spared holds a restart that the cluster cannot spare the member for, or that would be
 // one with a version to which it may not change now.
-func (w *world) spared() *Hold {
-	if why := w.kept(); why != nil {
+func (p *planner) spared() *Hold {
+	if why := p.kept(); why != nil {
 		return why
 	}
-	return w.gates()
+	return p.gates()
 }
 
 // kept holds a restart that would take the quorum away while a member is down. In a
 // healthy cluster a restart is a short absence that etcd is made for, also where
 // there are only one or two members.
-func (w *world) kept() *Hold {
-	if !w.obs.Remote.Answered {
-		switch l := w.obs.Local; {
-		case l == nil && w.obs.Service.State == ServiceRunning:
-			return w.unreachable() // it serves, and not us: who knows how the others do
-		case w.goal.Action == Join && healthy(l) && !l.Learner:
-			return w.unreachable() // there is a quorum, and the endpoints are not of it
+func (p *planner) kept() *Hold {
+	if !p.obs.Remote.Answered {
+		switch l := p.obs.Local; {
+		case l == nil && p.obs.Service.State == ServiceRunning:
+			return p.unreachable() // it serves, and not us: who knows how the others do
+		case p.goal.Action == Join && healthy(l) && !l.Learner:
+			return p.unreachable() // there is a quorum, and the endpoints are not of it
 		}
 		return nil // no quorum to lose
 	}
-	voters, healthy := w.obs.Remote.voters()
-	self, ok := w.self()
+	voters, healthy := p.obs.Remote.voters()
+	self, ok := p.self()
 	if !ok || self.Learner || !self.Healthy || healthy == voters || healthy-1 >= cluster.Quorum(voters) {
 		return nil
 	}
 	return lacking("restarting this machine's member would leave %d healthy voters of %d", healthy-1, voters)
 }
 
-func (w *world) etcdctl() (Operation, *Hold) {
-	files, why := w.controlFiles()
+func (p *planner) etcdctl() (Operation, *Hold) {
+	files, why := p.controlFiles()
 	if why != nil {
 		return nil, why
 	}
-	return w.write(files)
+	return p.write(files)
 }
 
-func (w *world) health() (Operation, *Hold) {
-	if !healthy(w.obs.Local) {
-		r, s := w.obs.Record, w.obs.Service
-		if w.goal.Phase == "health" && r.Action == "" && w.obs.Data.State == cluster.DiskEmpty && !w.obs.Data.Ready &&
+func (p *planner) health() (Operation, *Hold) {
+	if !healthy(p.obs.Local) {
+		r, s := p.obs.Record, p.obs.Service
+		if p.goal.Phase == "health" && r.Action == "" && p.obs.Data.State == cluster.DiskEmpty && !p.obs.Data.Ready &&
 			!s.Active() && !s.Enabled {
-			return nil, hold(NotConfigured, fmt.Sprintf("etcdadm %s phase start", w.goal.Action),
+			return nil, hold(NotConfigured, fmt.Sprintf("etcdadm %s phase start", p.goal.Action),
 				"no etcd has been started on this machine")
 		}
-		return &AwaitHealth{Bootstrap: w.goal.Action == Init && w.goal.Phase == "" && r.Action == Init && !r.Served &&
+		return &AwaitHealth{Bootstrap: p.goal.Action == Init && p.goal.Phase == "" && r.Action == Init && !r.Served &&
 			r.Restored == ""}, nil
 	}
-	if op := w.served(); op != nil {
+	if op := p.served(); op != nil {
 		return op, nil
 	}
 	return nil, nil

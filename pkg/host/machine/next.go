@@ -9,32 +9,32 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// A world is what the phases decide by.
-type world struct {
+// A planner is what the phases decide by: the goal, the configuration and the observation.
+type planner struct {
 	goal Goal
 	cfg  Config
 	obs  Observation
-	// handing is what was decided about a handover.
-	handing handing
+	// decided is what was decided about a handover.
+	decided handoverDecision
 }
 
 // Next returns the first step towards the goal, or what holds it back. Neither
 // means that there is nothing left to do. cfg is complete, and goal settled: see
 // [Settle].
 func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
-	w := &world{goal: goal, cfg: cfg, obs: obs}
+	p := &planner{goal: goal, cfg: cfg, obs: obs}
 	if goal.Action == ToManager || goal.Action == FromManager {
-		if why := w.hand(); why != nil {
+		if why := p.decideHandover(); why != nil {
 			return nil, why
 		}
-		return w.first()
+		return p.first()
 	}
 	if obs.Host.Manager != "" && goal.Action != Remove {
 		return nil, hold(Managed, "etcd-manager-ctl status",
 			"an etcd-manager with its data in %s runs the etcd of this machine", obs.Host.Manager)
 	}
 	if goal.Action == Join && obs.Remote.Differ {
-		return nil, w.unreachable()
+		return nil, p.unreachable()
 	}
 	if obs.Record.Undoing && goal.Phase == "" && (goal.Action == Join || goal.Action == Init) {
 		// A join that is being taken back is taken back first.
@@ -44,13 +44,13 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 	}
 	if (goal.Action == Init || goal.Action == Join) && goal.Phase == "" {
 		// What cannot be written, or started, is said before anything is done.
-		if why := w.nothingStarts(); why != nil {
+		if why := p.nothingStarts(); why != nil {
 			return nil, why
 		}
-		if _, why := w.controlFiles(); why != nil {
+		if _, why := p.controlFiles(); why != nil {
 			return nil, why
 		}
-		if why := w.clock(); why != nil && !slices.Contains(goal.Skip, "certificates") {
+		if why := p.clock(); why != nil && !slices.Contains(goal.Skip, "certificates") {
 			return nil, why
 		}
 	}
@@ -59,39 +59,39 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 		var why *Hold
 		switch goal.Action {
 		case Init:
-			if why = w.untouched(); why == nil {
-				why = w.fitting()
+			if why = p.untouched(); why == nil {
+				why = p.fitting()
 			}
 		case Join:
-			if why = w.elsewhere(); why == nil {
-				why = w.refused()
+			if why = p.elsewhere(); why == nil {
+				why = p.refused()
 			}
 			if why == nil {
-				why = w.fitting()
+				why = p.fitting()
 			}
 		case Reset:
-			why = w.dataElsewhere()
+			why = p.dataElsewhere()
 		}
 		if why != nil {
 			return nil, why
 		}
 	}
-	return w.first()
+	return p.first()
 }
 
 // first returns the first step of the phases that is to be done.
-func (w *world) first() (*Step, *Hold) {
-	goal := w.goal
-	for _, p := range Phases(goal.Action) {
-		if goal.Phase != "" && p.Name != goal.Phase || slices.Contains(goal.Skip, p.Name) {
+func (p *planner) first() (*Step, *Hold) {
+	goal := p.goal
+	for _, phase := range Phases(goal.Action) {
+		if goal.Phase != "" && phase.Name != goal.Phase || slices.Contains(goal.Skip, phase.Name) {
 			continue
 		}
-		op, why := p.next(w)
+		op, why := phase.next(p)
 		if why != nil {
 			return nil, why
 		}
 		if op != nil {
-			return &Step{Phase: p.Name, Do: op}, nil
+			return &Step{Phase: phase.Name, Do: op}, nil
 		}
 	}
 	return nil, nil
@@ -126,8 +126,8 @@ func Plan(goal Goal, cfg Config, obs Observation) ([]Step, *Hold, error) {
 
 // change returns an operation on the member list when it is safe, and the hold
 // when it is not.
-func (w *world) change(op plan.Operation) (Operation, *Hold) {
-	err := plan.Check(cluster.Spec{Policy: cluster.Policy{Unbacked: true}}, w.obs.cluster(w.cfg), op)
+func (p *planner) change(op plan.Operation) (Operation, *Hold) {
+	err := plan.Check(cluster.Spec{Policy: cluster.Policy{Unbacked: true}}, p.obs.cluster(p.cfg), op)
 	if err == nil {
 		return &Membership{op}, nil
 	}

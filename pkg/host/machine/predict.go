@@ -70,7 +70,7 @@ func Predict(cfg Config, obs Observation, op Operation) Observation {
 // predictHealth has the member publish itself, as etcd does when it has started.
 func predictHealth(cfg Config, obs Observation) Observation {
 	obs.Local = &cluster.Report{Leader: 1}
-	self, ok := (&world{cfg: cfg, obs: obs}).self()
+	self, ok := (&planner{cfg: cfg, obs: obs}).self()
 	if !ok {
 		return obs
 	}
@@ -136,8 +136,8 @@ func predictStart(cfg Config, obs Observation, op *StartService) Observation {
 	if op.Manifest != "" {
 		obs.Files = map[string]string{cfg.Paths.Manifest(): op.Manifest}
 	}
-	w := &world{cfg: cfg, obs: obs}
-	if m, ok := w.addressed(); ok {
+	p := &planner{cfg: cfg, obs: obs}
+	if m, ok := p.addressed(); ok {
 		obs.Data.MemberID, obs.Data.ClusterID = m.ID, obs.Remote.ClusterID
 	}
 	return obs

@@ -36,7 +36,7 @@ type Check struct {
 	ID string
 	// What says what is checked.
 	What string
-	find func(*world) []Finding
+	find func(*planner) []Finding
 }
 
 // Checks returns everything that is checked.
@@ -55,10 +55,10 @@ func IsCheck(id string) bool {
 
 // Preflight returns what would stand in the way, or go wrong later.
 func Preflight(goal Goal, cfg Config, obs Observation) []Finding {
-	w := &world{goal: goal, cfg: cfg, obs: obs}
+	p := &planner{goal: goal, cfg: cfg, obs: obs}
 	var found []Finding
 	for _, c := range checks {
-		for _, f := range c.find(w) {
+		for _, f := range c.find(p) {
 			if f.ID == "" {
 				f.ID = c.ID
 			}
@@ -86,9 +86,9 @@ func JudgedByAll(found []Finding) []Finding {
 const denied = "permission denied"
 
 // holder says who has a port, or how to find out.
-func (w *world) holder(port int) string {
-	if w.obs.Host.Manager != "" {
-		return "an etcd-manager with its data in " + w.obs.Host.Manager + " runs the etcd of this machine"
+func (p *planner) holder(port int) string {
+	if p.obs.Host.Manager != "" {
+		return "an etcd-manager with its data in " + p.obs.Host.Manager + " runs the etcd of this machine"
 	}
 	return "ss -ltnp 'sport = :" + strconv.Itoa(port) + "' shows which process has it"
 }
@@ -113,170 +113,170 @@ const (
 )
 
 var checks = []Check{
-	{"IsPrivilegedUser", "the command runs as root", func(w *world) []Finding {
-		if w.obs.Host.Root {
+	{"IsPrivilegedUser", "the command runs as root", func(p *planner) []Finding {
+		if p.obs.Host.Root {
 			return nil
 		}
 		return fatal("sudo etcdadm ...", "not running as root")
 	}},
-	{"OS", "etcd runs on this operating system and processor", func(w *world) []Finding {
-		h := w.obs.Host
+	{"OS", "etcd runs on this operating system and processor", func(p *planner) []Finding {
+		h := p.obs.Host
 		if h.OS == "linux" && slices.Contains([]string{"amd64", "arm64", "ppc64le", "s390x", "riscv64"}, h.Arch) {
 			return nil
 		}
 		return fatal("", "etcd has no release for %s/%s", h.OS, h.Arch)
 	}},
-	{"InitSystem", "the init system exists", func(w *world) []Finding {
-		if w.obs.Host.InitSystem {
+	{"InitSystem", "the init system exists", func(p *planner) []Finding {
+		if p.obs.Host.InitSystem {
 			return nil
 		}
-		return fatal(OtherInitSystems, "the machine has no %s: %s", w.cfg.Service.InitSystem,
-			w.obs.Service.Detail)
+		return fatal(OtherInitSystems, "the machine has no %s: %s", p.cfg.Service.InitSystem,
+			p.obs.Service.Detail)
 	}},
-	{"Account", "etcd can run as the requested user", func(w *world) []Finding {
-		if w.cfg.Service.InitSystem != Process || w.cfg.Service.User == "" && w.cfg.Service.Group == "" {
+	{"Account", "etcd can run as the requested user", func(p *planner) []Finding {
+		if p.cfg.Service.InitSystem != Process || p.cfg.Service.User == "" && p.cfg.Service.Group == "" {
 			return nil
 		}
 		return fatal("run the command as that user, or choose another --init-system",
 			"with the init system process, etcd runs as the user who starts it")
 	}},
-	{"ReleaseURL", "etcd is downloaded over an encrypted connection", func(w *world) []Finding {
-		if !PlainHTTP(w.cfg.Binaries.ReleaseURL) {
+	{"ReleaseURL", "etcd is downloaded over an encrypted connection", func(p *planner) []Finding {
+		if !PlainHTTP(p.cfg.Binaries.ReleaseURL) {
 			return nil
 		}
 		return warning("use https", PlainHTTPWarning)
 	}},
-	{"Hostname", "the name can be in a certificate", func(w *world) []Finding {
-		if hostName.MatchString(string(w.cfg.Name)) {
+	{"Hostname", "the name can be in a certificate", func(p *planner) []Finding {
+		if hostName.MatchString(string(p.cfg.Name)) {
 			return nil
 		}
-		return warning("--name", "the name %s is not a host name, so the certificates have it in another form", w.cfg.Name)
+		return warning("--name", "the name %s is not a host name, so the certificates have it in another form", p.cfg.Name)
 	}},
-	{"BindAddress", "the address is one of this machine's", func(w *world) []Finding {
-		at, err := netip.ParseAddr(w.cfg.Listen.Address)
+	{"BindAddress", "the address is one of this machine's", func(p *planner) []Finding {
+		at, err := netip.ParseAddr(p.cfg.Listen.Address)
 		// All of 127.0.0.0/8 is the machine's own, and an interface has one address of it.
-		if slices.Contains(w.obs.Host.Addresses, w.cfg.Listen.Address) || err == nil && at.Is4() && at.IsLoopback() {
+		if slices.Contains(p.obs.Host.Addresses, p.cfg.Listen.Address) || err == nil && at.Is4() && at.IsLoopback() {
 			return nil
 		}
-		return fatal("--bind-address", "no interface of this machine has the address %s", w.cfg.Listen.Address)
+		return fatal("--bind-address", "no interface of this machine has the address %s", p.cfg.Listen.Address)
 	}},
-	{"Port", "the ports are free, or used by the machine's own etcd", func(w *world) []Finding {
+	{"Port", "the ports are free, or used by the machine's own etcd", func(p *planner) []Finding {
 		var found []Finding
-		for _, p := range w.obs.Host.Ports {
-			if !p.Ours {
-				f := fatal(w.holder(p.Port), "port %d is in use", p.Port)
-				f[0].ID = "Port-" + strconv.Itoa(p.Port)
+		for _, port := range p.obs.Host.Ports {
+			if !port.Ours {
+				f := fatal(p.holder(port.Port), "port %d is in use", port.Port)
+				f[0].ID = "Port-" + strconv.Itoa(port.Port)
 				found = append(found, f...)
 			}
 		}
 		return found
 	}},
-	{"DataDir", "the data directory has no data that would prevent it", func(w *world) []Finding {
-		if w.obs.Data.State == cluster.DiskUnreadable && !w.neverCommitted() {
-			return fatal("move it aside: etcdadm reset", "%s cannot be read: %s", w.cfg.Paths.Data, w.obs.Data.Problem)
+	{"DataDir", "the data directory has no data that would prevent it", func(p *planner) []Finding {
+		if p.obs.Data.State == cluster.DiskUnreadable && !p.neverCommitted() {
+			return fatal("move it aside: etcdadm reset", "%s cannot be read: %s", p.cfg.Paths.Data, p.obs.Data.Problem)
 		}
 		return nil
 	}},
-	{"Snapshot", "the snapshot to start from is whole", func(w *world) []Finding {
-		if w.obs.Host.SnapshotProblem == "" {
+	{"Snapshot", "the snapshot to start from is whole", func(p *planner) []Finding {
+		if p.obs.Host.SnapshotProblem == "" {
 			return nil
 		}
 		return fatal("check it: etcdadm snapshot status FILE; accept a copied database file with --skip-hash-check", "%s",
-			w.obs.Host.SnapshotProblem)
+			p.obs.Host.SnapshotProblem)
 	}},
-	{"DiskSpace", "there is space for the data", func(w *world) []Finding {
-		free := w.obs.Host.FreeBytes
+	{"DiskSpace", "there is space for the data", func(p *planner) []Finding {
+		free := p.obs.Host.FreeBytes
 		switch {
 		case free == 0 || free >= roomyFree:
 			return nil
 		case free < leastFree:
-			return fatal("", "%d MiB are free for %s", free>>20, w.cfg.Paths.Data)
+			return fatal("", "%d MiB are free for %s", free>>20, p.cfg.Paths.Data)
 		}
-		return warning("", "%d MiB are free for %s, less than etcd's default quota of 2 GiB", free>>20, w.cfg.Paths.Data)
+		return warning("", "%d MiB are free for %s, less than etcd's default quota of 2 GiB", free>>20, p.cfg.Paths.Data)
 	}},
-	{"DiskSync", "the disk is fast enough", func(w *world) []Finding {
-		if w.obs.Host.SyncTime <= slowSyncLatency {
+	{"DiskSync", "the disk is fast enough", func(p *planner) []Finding {
+		if p.obs.Host.SyncTime <= slowSyncLatency {
 			return nil
 		}
 		return warning("give etcd a fast disk of its own",
-			"a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", w.cfg.Paths.Data,
-			w.obs.Host.SyncTime.Round(time.Millisecond), slowSyncLatency)
+			"a write to the disk of %s takes %s; above %s etcd is slow, or loses its leader", p.cfg.Paths.Data,
+			p.obs.Host.SyncTime.Round(time.Millisecond), slowSyncLatency)
 	}},
-	{"Mem", "there is enough memory", func(w *world) []Finding {
-		if m := w.obs.Host.MemoryBytes; m == 0 || m >= leastMemory {
+	{"Mem", "there is enough memory", func(p *planner) []Finding {
+		if m := p.obs.Host.MemoryBytes; m == 0 || m >= leastMemory {
 			return nil
 		}
-		return warning("", "the machine has %d MiB of memory", w.obs.Host.MemoryBytes>>20)
+		return warning("", "the machine has %d MiB of memory", p.obs.Host.MemoryBytes>>20)
 	}},
-	{"Writable", "the directories are writable", func(w *world) []Finding {
+	{"Writable", "the directories are writable", func(p *planner) []Finding {
 		var found []Finding
-		for _, dir := range w.obs.Host.ReadOnly {
+		for _, dir := range p.obs.Host.ReadOnly {
 			next, why := "mount it writable, or choose another directory", ""
-			if slices.Contains(w.obs.Host.Forbidden, dir) {
+			if slices.Contains(p.obs.Host.Forbidden, dir) {
 				next, why = "let this user write there, or choose another directory", ": "+denied
 			}
 			found = append(found, fatal(next, "%s cannot be written%s", dir, why)...)
 		}
 		return found
 	}},
-	{"Leftovers", "nothing else on the machine runs an etcd", func(w *world) []Finding {
+	{"Leftovers", "nothing else on the machine runs an etcd", func(p *planner) []Finding {
 		var found []Finding
-		for _, l := range w.obs.Host.Leftovers {
+		for _, l := range p.obs.Host.Leftovers {
 			found = append(found, warning("disable it, or it will start a second etcd", "%s exists", l)...)
 		}
 		return found
 	}},
-	{"CertificateNames", "the names fit into the certificates", func(w *world) []Finding {
+	{"CertificateNames", "the names fit into the certificates", func(p *planner) []Finding {
 		var found []Finding
-		for _, text := range w.obs.PKI.Warnings {
+		for _, text := range p.obs.PKI.Warnings {
 			found = append(found, warning("", "%s", text)...)
 		}
 		return found
 	}},
-	{"EtcdFlags", "this version of etcd knows the given flags", func(w *world) []Finding {
-		if len(w.cfg.Etcd.Flags) == 0 || etcdconf.FlagsKnown(w.cfg.Version) {
+	{"EtcdFlags", "this version of etcd knows the given flags", func(p *planner) []Finding {
+		if len(p.cfg.Etcd.Flags) == 0 || etcdconf.FlagsKnown(p.cfg.Version) {
 			return nil
 		}
 		return warning("", "the flags of etcd %s are unknown; they were checked against those of an earlier version",
-			w.cfg.Version)
+			p.cfg.Version)
 	}},
-	{"EtcdPatch", "the cluster runs the patch that etcd advises before this upgrade", (*world).belowFloor},
-	{"EtcdBackup", "a member that changes its version has a fresh backup", (*world).unsaved},
-	{"LeaderLast", "a member that leads changes its version last", (*world).leaderLast},
-	{"CipherSuites", "the cipher suites fit the keys", (*world).suites},
-	{"CAValidity", "the certificate authority is usable, and valid for long enough", func(w *world) []Finding {
-		end := w.obs.PKI.NotAfter
-		switch left := end.Sub(w.obs.At); {
-		case w.obs.PKI.CA == CABad && !w.obs.PKI.ValidFrom.IsZero():
+	{"EtcdPatch", "the cluster runs the patch that etcd advises before this upgrade", (*planner).belowFloor},
+	{"EtcdBackup", "a member that changes its version has a fresh backup", (*planner).unsaved},
+	{"LeaderLast", "a member that leads changes its version last", (*planner).leaderLast},
+	{"CipherSuites", "the cipher suites fit the keys", (*planner).suites},
+	{"CAValidity", "the certificate authority is usable, and valid for long enough", func(p *planner) []Finding {
+		end := p.obs.PKI.NotAfter
+		switch left := end.Sub(p.obs.At); {
+		case p.obs.PKI.CA == CABad && !p.obs.PKI.ValidFrom.IsZero():
 			return warning("set the machine's clock", "the certificate authority in %s cannot be used yet: %s",
-				w.cfg.Paths.Certificates, w.obs.PKI.Problem)
-		case w.obs.PKI.CA == CABad:
+				p.cfg.Paths.Certificates, p.obs.PKI.Problem)
+		case p.obs.PKI.CA == CABad:
 			return fatal("install the right ca.crt and ca.key there",
-				"the certificate authority in %s cannot be used: %s", w.cfg.Paths.Certificates, w.obs.PKI.Problem)
+				"the certificate authority in %s cannot be used: %s", p.cfg.Paths.Certificates, p.obs.PKI.Problem)
 		case end.IsZero():
 			return nil
 		case left < 0:
 			return fatal("etcdadm certs rotate-ca", "the certificate authority has expired on %s",
 				end.UTC().Format(time.DateOnly))
-		case left < time.Duration(w.cfg.Certificates.Lifetime):
+		case left < time.Duration(p.cfg.Certificates.Lifetime):
 			return warning("etcdadm certs rotate-ca", "the certificate authority expires on %s, and all certificates with it",
 				end.UTC().Format(time.DateOnly))
 		}
 		return nil
 	}},
-	{"ClockSkew", "the clock agrees with the cluster's", func(w *world) []Finding {
-		skew := w.obs.Remote.ClockSkew
+	{"ClockSkew", "the clock agrees with the cluster's", func(p *planner) []Finding {
+		skew := p.obs.Remote.ClockSkew
 		if skew.Abs() <= largeSkew {
 			return nil
 		}
 		return warning("run a time daemon on every machine", "the machine's clock differs from the cluster's by %s",
 			skew.Round(time.Millisecond))
 	}},
-	{"MemberCount", "the number of members makes sense", func(w *world) []Finding {
-		voters, healthy := w.obs.Remote.voters()
-		_, member := w.self()
+	{"MemberCount", "the number of members makes sense", func(p *planner) []Finding {
+		voters, healthy := p.obs.Remote.voters()
+		_, member := p.self()
 		switch {
-		case w.goal.Action != Join || !w.obs.Remote.Answered:
+		case p.goal.Action != Join || !p.obs.Remote.Answered:
 			return nil
 		case healthy < voters:
 			return warning("etcdadm status", "%d of %d voters are healthy", healthy, voters)
@@ -286,29 +286,29 @@ var checks = []Check{
 		}
 		return nil
 	}},
-	{"Endpoint", "the endpoints answer", func(w *world) (found []Finding) {
-		for _, e := range w.obs.Remote.Unreachable {
+	{"Endpoint", "the endpoints answer", func(p *planner) (found []Finding) {
+		for _, e := range p.obs.Remote.Unreachable {
 			found = append(found, warning("name endpoints that answer",
 				"%s does not say which cluster it belongs to, and the others are used: %s", e.URL, e.Why)...)
 		}
 		return found
 	}},
-	{"PeerPorts", "this machine reaches the peer ports of the members, and they each other's", func(w *world) (found []Finding) {
-		for _, p := range w.obs.Remote.ClosedPeers {
+	{"PeerPorts", "this machine reaches the peer ports of the members, and they each other's", func(p *planner) (found []Finding) {
+		for _, peer := range p.obs.Remote.ClosedPeers {
 			found = append(found, warning(OpenPeerPorts,
-				"this machine does not reach the peer port of member %s: %s", p.Name, p.Why)...)
+				"this machine does not reach the peer port of member %s: %s", peer.Name, peer.Why)...)
 		}
-		for _, pair := range w.obs.Remote.Apart {
+		for _, pair := range p.obs.Remote.Apart {
 			found = append(found, warning(OpenPeerPorts, "%s", pair)...)
 		}
 		return found
 	}},
-	{"Cluster", "the cluster answers", func(w *world) []Finding {
-		if w.goal.Action != Join || w.obs.Remote.Answered || w.obs.PKI.CA == CAAbsent {
+	{"Cluster", "the cluster answers", func(p *planner) []Finding {
+		if p.goal.Action != Join || p.obs.Remote.Answered || p.obs.PKI.CA == CAAbsent {
 			return nil
 		}
-		why := w.unreachable()
-		if !why.Wait && !w.obs.Remote.Untrusted {
+		why := p.unreachable()
+		if !why.Wait && !p.obs.Remote.Untrusted {
 			return fatal(why.Next, "%s", why.Text)
 		}
 		// A join asks again for a while, or ends with this as its own reason.
@@ -326,14 +326,14 @@ const OpenPeerPorts = "open the peer port between all members, in both direction
 var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // suites finds keys for which no cipher suite is.
-func (w *world) suites() (found []Finding) {
-	for _, p := range w.obs.PKI.Wrong {
-		if p.OtherKey && w.obs.PKI.CA == CAReady {
-			found = append(found, warning("", "the certificate %s is issued again with another key: %s", p.Name, p.Why)...)
+func (p *planner) suites() (found []Finding) {
+	for _, pair := range p.obs.PKI.Wrong {
+		if pair.OtherKey && p.obs.PKI.CA == CAReady {
+			found = append(found, warning("", "the certificate %s is issued again with another key: %s", pair.Name, pair.Why)...)
 		}
 	}
 	ecdsa := func(s string) bool { return strings.Contains(s, "_ECDSA_") }
-	if suites := w.cfg.Etcd.CipherSuites; len(suites) == 0 || w.cfg.Certificates.KeyAlgorithm == RSA ||
+	if suites := p.cfg.Etcd.CipherSuites; len(suites) == 0 || p.cfg.Certificates.KeyAlgorithm == RSA ||
 		slices.ContainsFunc(suites, ecdsa) {
 		return found
 	}

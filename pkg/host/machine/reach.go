@@ -23,7 +23,7 @@ const (
 // before it gets its vote, if they answer. There are none where it is no learner, where nobody can
 // be asked, and where a person goes on without them.
 func Connecting(goal Goal, cfg Config, obs Observation) (self cluster.Member, voters []cluster.Member) {
-	self, ok := (&world{goal: goal, cfg: cfg, obs: obs}).self()
+	self, ok := (&planner{goal: goal, cfg: cfg, obs: obs}).self()
 	if goal.Action != Join || goal.AnyPeerPorts || !obs.Remote.Answered || !ok || !self.Learner {
 		return self, nil
 	}

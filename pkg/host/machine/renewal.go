@@ -64,31 +64,31 @@ func (p Paths) RenewPaths() (service, timer string) {
 // renewal has systemd renew the certificates. Where the authority's key is not on the machine
 // nothing here can. What a person has in place of one of the units stays, and so does another
 // timer of that name that is enabled.
-func (w *world) renewal() (Operation, *Hold) {
-	r := w.obs.Renewal
-	if w.cfg.Service.InitSystem != Systemd || !w.obs.Host.InitSystem || w.obs.PKI.CA != CAReady || r.Program == "" ||
+func (p *planner) renewal() (Operation, *Hold) {
+	r := p.obs.Renewal
+	if p.cfg.Service.InitSystem != Systemd || !p.obs.Host.InitSystem || p.obs.PKI.CA != CAReady || r.Program == "" ||
 		r.Problem != "" || len(r.Theirs) > 0 {
 		return nil, nil
 	}
-	service, timer := w.cfg.Paths.RenewPaths()
-	_, own := w.obs.Files[timer]
+	service, timer := p.cfg.Paths.RenewPaths()
+	_, own := p.obs.Files[timer]
 	if r.Enabled && !own {
 		return nil, nil
 	}
 	text, err := initfiles.RenewService(initfiles.RenewOptions{
-		Program: r.Program, Args: RenewFlags(w.cfg), Flags: []string{"/etc/default/etcdadm", "/etc/sysconfig/etcdadm"},
+		Program: r.Program, Args: RenewFlags(p.cfg), Flags: []string{"/etc/default/etcdadm", "/etc/sysconfig/etcdadm"},
 	})
 	if err != nil {
 		return nil, invalid(err)
 	}
 	files := []initfiles.File{
 		{Path: service, Mode: initfiles.UnitMode, Content: initfiles.Marked(text)},
-		{Path: timer, Mode: initfiles.UnitMode, Content: initfiles.Marked(initfiles.RenewTimer(RenewSchedule(w.cfg)))},
+		{Path: timer, Mode: initfiles.UnitMode, Content: initfiles.Marked(initfiles.RenewTimer(RenewSchedule(p.cfg)))},
 	}
 	if !r.Enabled {
 		return &WriteFiles{files}, nil // writing the timer enables it
 	}
-	return w.write(files)
+	return p.write(files)
 }
 
 // predictRenewal has the timer be enabled when it is written, and gone with its file.

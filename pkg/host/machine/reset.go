@@ -10,57 +10,57 @@ import (
 
 // leave takes this machine's member out of its cluster. The last voter stays:
 // it is the cluster.
-func (w *world) leave() (Operation, *Hold) {
+func (p *planner) leave() (Operation, *Hold) {
 	// What has left is not asked again: its etcd is about to end.
-	if w.goal.SkipRemoveMember || w.traceless() {
+	if p.goal.SkipRemoveMember || p.traceless() {
 		return nil, nil
 	}
-	if w.obs.Record.Action == Reset {
-		if d := w.obs.Data; !w.obs.Record.Last || d.State == cluster.DiskEmpty || d.Discarded {
+	if p.obs.Record.Action == Reset {
+		if d := p.obs.Data; !p.obs.Record.Last || d.State == cluster.DiskEmpty || d.Discarded {
 			return nil, nil
 		}
-		return nil, w.lastMember(cluster.Member{ID: w.obs.Data.MemberID, Name: w.cfg.Name})
+		return nil, p.lastMember(cluster.Member{ID: p.obs.Data.MemberID, Name: p.cfg.Name})
 	}
-	if w.obs.Left && w.goal.KeepFiles {
+	if p.obs.Left && p.goal.KeepFiles {
 		return nil, nil
 	}
-	if w.obs.Left {
+	if p.obs.Left {
 		return &Remember{Record{Action: Reset}}, nil
 	}
-	if !w.obs.Remote.Answered {
-		h := w.unreachable()
+	if !p.obs.Remote.Answered {
+		h := p.unreachable()
 		h.Next = "name other members with --endpoints, or leave the member list as it is with --skip-remove-member (etcdadm remove " +
 			"does it from another machine)"
 		return nil, h
 	}
-	if d := w.obs.Data; d.State == cluster.DiskData && d.ClusterID != w.obs.Remote.ClusterID {
+	if d := p.obs.Data; d.State == cluster.DiskData && d.ClusterID != p.obs.Remote.ClusterID {
 		return nil, hold(DataForeign,
 			"name members of its own cluster with --endpoints, or leave the member list as it is with --skip-remove-member",
-			"%s holds data of cluster %s, but the endpoints belong to cluster %s", w.cfg.Paths.Data, d.ClusterID,
-			w.obs.Remote.ClusterID)
+			"%s holds data of cluster %s, but the endpoints belong to cluster %s", p.cfg.Paths.Data, d.ClusterID,
+			p.obs.Remote.ClusterID)
 	}
-	r := w.obs.Record
-	if w.goal.KeepFiles && !r.Undoing {
+	r := p.obs.Record
+	if p.goal.KeepFiles && !r.Undoing {
 		return &Remember{Record{Action: Join, Undoing: true}}, nil
 	}
-	m, ok := w.self()
-	voters, _ := w.obs.Remote.voters()
+	m, ok := p.self()
+	voters, _ := p.obs.Remote.voters()
 	switch {
-	case !ok && w.goal.KeepFiles:
+	case !ok && p.goal.KeepFiles:
 		return nil, nil
 	case !ok || voters == 1 && !m.Learner:
-		if why := w.lastMember(m); ok && why != nil {
+		if why := p.lastMember(m); ok && why != nil {
 			return nil, why
 		}
-		if w.obs.Data.State == cluster.DiskEmpty && !w.obs.Service.Active() {
+		if p.obs.Data.State == cluster.DiskEmpty && !p.obs.Service.Active() {
 			return nil, nil // nothing of it is left that would need to know
 		}
 		return &Remember{Record{Action: Reset, Last: ok}}, nil
 	}
-	op, why := w.removeSafely(m)
-	if why == nil && r.Others == "" && !w.goal.KeepFiles {
+	op, why := p.removeSafely(m)
+	if why == nil && r.Others == "" && !p.goal.KeepFiles {
 		// When it has left, its own etcd answers nothing any more.
-		if r.Others = w.others(m); r.Others != "" {
+		if r.Others = p.others(m); r.Others != "" {
 			return &Remember{r}, nil
 		}
 	}
@@ -68,19 +68,19 @@ func (w *world) leave() (Operation, *Hold) {
 }
 
 // lastMember is why the data of the last member of a cluster stays, nil where it may go.
-func (w *world) lastMember(m cluster.Member) *Hold {
-	if !w.goal.DiscardData || w.goal.Force || w.goal.KeepFiles {
+func (p *planner) lastMember(m cluster.Member) *Hold {
+	if !p.goal.DiscardData || p.goal.Force || p.goal.KeepFiles {
 		return nil
 	}
 	return hold(LastMember, "save it first: etcdadm snapshot save FILE; reset without --discard-data moves the data aside; "+
 		"--force deletes it", "member %s is the last of its cluster: %s has all that the cluster holds", named(m),
-		w.cfg.Paths.Data)
+		p.cfg.Paths.Data)
 }
 
 // others returns the client URLs of the members besides m.
-func (w *world) others(m cluster.Member) string {
+func (p *planner) others(m cluster.Member) string {
 	var all []string
-	for _, o := range w.obs.Remote.Members {
+	for _, o := range p.obs.Remote.Members {
 		if o.ID != m.ID {
 			all = append(all, o.ClientURLs...)
 		}
@@ -89,66 +89,66 @@ func (w *world) others(m cluster.Member) string {
 }
 
 // traceless says that nothing on the machine shows a member.
-func (w *world) traceless() bool {
-	written := len(w.obs.Written) > 0 && !w.goal.KeepFiles
-	return w.obs.Data.State == cluster.DiskEmpty && !written && !w.obs.Service.Active() && w.obs.Record == (Record{})
+func (p *planner) traceless() bool {
+	written := len(p.obs.Written) > 0 && !p.goal.KeepFiles
+	return p.obs.Data.State == cluster.DiskEmpty && !written && !p.obs.Service.Active() && p.obs.Record == (Record{})
 }
 
 // removeSafely removes a member, from the lead first.
-func (w *world) removeSafely(m cluster.Member) (Operation, *Hold) {
-	if m.ID == w.obs.Remote.Leader {
-		to, ok := cluster.NextLeader(w.obs.Remote.Members, m.ID)
+func (p *planner) removeSafely(m cluster.Member) (Operation, *Hold) {
+	if m.ID == p.obs.Remote.Leader {
+		to, ok := cluster.NextLeader(p.obs.Remote.Members, m.ID)
 		if !ok {
 			return nil, lacking("%s leads, and no other voter is healthy", named(m))
 		}
 		// The plan ends at a lost quorum: asked before the leader moves for nothing.
-		if _, why := w.changeUnled(w.remove(m)); why != nil {
+		if _, why := p.changeUnled(p.remove(m)); why != nil {
 			return nil, why
 		}
-		return w.change(&plan.MoveLeader{To: to.Name})
+		return p.change(&plan.MoveLeader{To: to.Name})
 	}
-	return w.change(w.remove(m))
+	return p.change(p.remove(m))
 }
 
 // changeUnled is change in a world without a leader to move first.
-func (w *world) changeUnled(op plan.Operation) (Operation, *Hold) {
-	unled := *w
+func (p *planner) changeUnled(op plan.Operation) (Operation, *Hold) {
+	unled := *p
 	unled.obs.Remote.Leader = 0
 	return unled.change(op)
 }
 
-func (w *world) dropData() (Operation, *Hold) {
-	if w.obs.Data.State == cluster.DiskEmpty && !w.obs.Data.Discarded {
+func (p *planner) dropData() (Operation, *Hold) {
+	if p.obs.Data.State == cluster.DiskEmpty && !p.obs.Data.Discarded {
 		return nil, nil
 	}
-	if why := w.running(); why != nil {
+	if why := p.running(); why != nil {
 		return nil, why
 	}
-	if w.goal.DiscardData || w.obs.Data.Discarded {
-		return &DiscardData{Path: w.cfg.Paths.Data, MemberID: w.obs.Data.MemberID}, nil
+	if p.goal.DiscardData || p.obs.Data.Discarded {
+		return &DiscardData{Path: p.cfg.Paths.Data, MemberID: p.obs.Data.MemberID}, nil
 	}
-	return &SetDataAside{Path: w.cfg.Paths.Data, MemberID: w.obs.Data.MemberID}, nil
+	return &SetDataAside{Path: p.cfg.Paths.Data, MemberID: p.obs.Data.MemberID}, nil
 }
 
-func (w *world) dropFiles() (Operation, *Hold) {
-	if w.goal.KeepFiles {
+func (p *planner) dropFiles() (Operation, *Hold) {
+	if p.goal.KeepFiles {
 		return nil, nil
 	}
-	paths := slices.Clone(w.obs.PKI.Paths)
-	if w.goal.RemoveCA {
-		paths = append(paths, w.obs.PKI.CAPaths...)
+	paths := slices.Clone(p.obs.PKI.Paths)
+	if p.goal.RemoveCA {
+		paths = append(paths, p.obs.PKI.CAPaths...)
 	}
-	for path := range w.obs.Files {
+	for path := range p.obs.Files {
 		paths = append(paths, path)
 	}
 	return removal(paths)
 }
 
-func (w *world) dropBinaries() (Operation, *Hold) {
-	if w.goal.KeepFiles {
+func (p *planner) dropBinaries() (Operation, *Hold) {
+	if p.goal.KeepFiles {
 		return nil, nil
 	}
-	return removal(w.obs.Binaries.Paths)
+	return removal(p.obs.Binaries.Paths)
 }
 
 func removal(paths []string) (Operation, *Hold) {
@@ -160,27 +160,27 @@ func removal(paths []string) (Operation, *Hold) {
 	return &RemoveFiles{sorted}, nil
 }
 
-func (w *world) forget() (Operation, *Hold) {
-	if w.obs.Record == (Record{}) {
+func (p *planner) forget() (Operation, *Hold) {
+	if p.obs.Record == (Record{}) {
 		return nil, nil
 	}
 	return &Remember{}, nil
 }
 
 // removeOther takes the member that the goal names out of the cluster.
-func (w *world) removeOther() (Operation, *Hold) {
-	if !w.obs.Remote.Answered {
-		return nil, w.unreachable()
+func (p *planner) removeOther() (Operation, *Hold) {
+	if !p.obs.Remote.Answered {
+		return nil, p.unreachable()
 	}
-	m, ok := w.obs.Remote.member(w.goal.TargetID)
+	m, ok := p.obs.Remote.member(p.goal.TargetID)
 	if !ok {
 		return nil, nil
 	}
-	if m.Healthy && !w.goal.Force {
+	if m.Healthy && !p.goal.Force {
 		return nil, hold(MemberHealthy, "run etcdadm leave on its machine, or remove it here anyway with --force",
 			"member %s is healthy", named(m))
 	}
-	return w.removeSafely(m)
+	return p.removeSafely(m)
 }
 
 // Settle finds the member that a goal names, in the first observation: when it has been

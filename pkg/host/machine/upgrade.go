@@ -36,41 +36,41 @@ type UpgradeStep struct {
 // PlanUpgrade returns the steps to a version. hazards is what is in the data of this
 // machine's member.
 func PlanUpgrade(cfg Config, obs Observation, to etcdversion.Version, hazards []cluster.Hazard) (UpgradePlan, error) {
-	w := &world{goal: Goal{Action: Join}, cfg: cfg, obs: obs}
+	p := &planner{goal: Goal{Action: Join}, cfg: cfg, obs: obs}
 	if !etcdconf.FlagsKnown(to) {
 		return UpgradePlan{}, hold(VersionStep, "choose a version that this etcdadm knows, such as --to="+DefaultVersion.String(),
 			"what etcd %s does not tolerate is unknown", to)
 	}
 	if !obs.Remote.Answered {
-		return UpgradePlan{}, w.unreachable()
+		return UpgradePlan{}, p.unreachable()
 	}
-	w.cfg.Version = to
-	seen := w.asNodes(between(to))
-	if self, ok := w.self(); ok {
+	p.cfg.Version = to
+	seen := p.asNodes(between(to))
+	if self, ok := p.self(); ok {
 		for i := range seen.Nodes {
 			if n := &seen.Nodes[i]; n.Disk.MemberID == self.ID {
 				n.Hazards = hazards
 			}
 		}
 	}
-	spec := w.versionSpec(to)
+	spec := p.versionSpec(to)
 	made, err := plan.MakeVersions(spec, seen)
 	if err != nil {
-		return UpgradePlan{}, fmt.Errorf("plan: %w", err)
+		return UpgradePlan{}, fmt.Errorf("plan: %p", err)
 	}
-	p := UpgradePlan{Holds: made.Holds, Done: true}
+	up := UpgradePlan{Holds: made.Holds, Done: true}
 	for _, n := range seen.Nodes {
-		p.Done = p.Done && n.Assigned.Version == to
+		up.Done = up.Done && n.Assigned.Version == to
 	}
-	p.Done = p.Done && obs.Remote.Downgrade.IsZero()
+	up.Done = up.Done && obs.Remote.Downgrade.IsZero()
 	leader := obs.Remote.Leader
 	for _, op := range made.Operations {
-		p.add(w, op, &leader)
+		up.add(p, op, &leader)
 	}
 	if below := plan.BelowFloor(spec, seen); below != "" {
-		p.Warnings = append(p.Warnings, below+"; each machine checks its own member's data before it changes")
+		up.Warnings = append(up.Warnings, below+"; each machine checks its own member's data before it changes")
 	}
-	return p, nil
+	return up, nil
 }
 
 // between are the versions that are taken on the way to another one, beside those that
@@ -87,28 +87,28 @@ func between(to etcdversion.Version) []etcdversion.Version {
 }
 
 // add appends what an operation is by hand. leader is who leads by then.
-func (p *UpgradePlan) add(w *world, op plan.Operation, leader *cluster.MemberID) {
-	self, _ := w.self()
+func (up *UpgradePlan) add(p *planner, op plan.Operation, leader *cluster.MemberID) {
+	self, _ := p.self()
 	here := UpgradeStep{On: self.Name, URL: firstURL(self)}
 	switch op := op.(type) {
 	case *plan.MemberChangeVersion:
-		m, _ := w.obs.Remote.member(op.ExpectMemberID)
-		s := UpgradeStep{On: m.Name, URL: firstURL(m), Line: w.joinLine(m, op.To)}
-		if !slices.Contains(p.Versions, op.To) {
-			p.Versions = append(p.Versions, op.To)
+		m, _ := p.obs.Remote.member(op.ExpectMemberID)
+		s := UpgradeStep{On: m.Name, URL: firstURL(m), Line: p.joinLine(m, op.To)}
+		if !slices.Contains(up.Versions, op.To) {
+			up.Versions = append(up.Versions, op.To)
 		}
 		if m.ID == *leader {
 			s.Note = "it leads now, and comes last: its leadership is moved away first"
 			*leader = 0
 		}
-		p.Steps = append(p.Steps, s)
+		up.Steps = append(up.Steps, s)
 	case *plan.DowngradeEnable:
-		here.Line = fmt.Sprintf("%s downgrade enable %d.%d", w.cfg.Paths.ControlScript(), op.To.Major, op.To.Minor)
+		here.Line = fmt.Sprintf("%s downgrade enable %d.%d", p.cfg.Paths.ControlScript(), op.To.Major, op.To.Minor)
 		here.Note = "once for the cluster: etcd makes the data of all members older"
-		p.Steps = append(p.Steps, here)
+		up.Steps = append(up.Steps, here)
 	case *plan.DowngradeCancel:
-		here.Line, here.Note = w.cfg.Paths.ControlScript()+" downgrade cancel", "a downgrade that is not wanted any more"
-		p.Steps = append(p.Steps, here)
+		here.Line, here.Note = p.cfg.Paths.ControlScript()+" downgrade cancel", "a downgrade that is not wanted any more"
+		up.Steps = append(up.Steps, here)
 	case *plan.MoveLeader, *plan.MemberForceSnapshot:
 		// join does so itself: who leads then need not be who was foreseen.
 	}
@@ -122,9 +122,9 @@ func firstURL(m cluster.Member) string {
 }
 
 // joinLine is the line that changes a member on its machine: it asks the other members.
-func (w *world) joinLine(m cluster.Member, to etcdversion.Version) string {
+func (p *planner) joinLine(m cluster.Member, to etcdversion.Version) string {
 	var urls []string
-	for _, o := range w.obs.Remote.Members {
+	for _, o := range p.obs.Remote.Members {
 		if u := firstURL(o); o.ID != m.ID && u != "" && !o.Learner {
 			urls = append(urls, u)
 		}
@@ -136,11 +136,11 @@ func (w *world) joinLine(m cluster.Member, to etcdversion.Version) string {
 }
 
 // unsaved warns, before a member changes its version, that no backup is known by hand.
-func (w *world) unsaved() []Finding {
-	if _, changes := w.changing(); !changes {
+func (p *planner) unsaved() []Finding {
+	if _, changes := p.changing(); !changes {
 		return nil
 	}
-	to := w.cfg.Version.Release()
+	to := p.cfg.Version.Release()
 	return warning(SaveLine(to), "whether there is a fresh backup is not known here, and etcd %s is about to run on this data", to)
 }
 
@@ -150,13 +150,13 @@ func SaveLine(to etcdversion.Version) string {
 }
 
 // leaderLast warns of a leader that is changed before followers are.
-func (w *world) leaderLast() []Finding {
-	self, changes := w.changing()
-	if !changes || self.ID != w.obs.Remote.Leader {
+func (p *planner) leaderLast() []Finding {
+	self, changes := p.changing()
+	if !changes || self.ID != p.obs.Remote.Leader {
 		return nil
 	}
 	var before []cluster.NodeName
-	for _, m := range w.obs.Remote.Members {
+	for _, m := range p.obs.Remote.Members {
 		if m.ID != self.ID && !m.Learner && m.Version == self.Version {
 			before = append(before, m.Name)
 		}

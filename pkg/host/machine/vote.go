@@ -5,9 +5,9 @@ import (
 )
 
 // voterURL is a client URL of a voter, of one that is healthy if there is one.
-func (w *world) voterURL() string {
+func (p *planner) voterURL() string {
 	url := ""
-	for _, m := range w.obs.Remote.Members {
+	for _, m := range p.obs.Remote.Members {
 		if !m.Learner && len(m.ClientURLs) > 0 && (url == "" || m.Healthy) {
 			if url = m.ClientURLs[0]; m.Healthy {
 				return url
@@ -26,8 +26,8 @@ func Helps(cfg Config, op *Membership) bool {
 
 // knowsItsVote waits until a member serves as a voter. The list is read through
 // the quorum; the member itself learns of its vote a little later.
-func (w *world) knowsItsVote() *Hold {
-	if !w.obs.Local.Learner {
+func (p *planner) knowsItsVote() *Hold {
+	if !p.obs.Local.Learner {
 		return nil
 	}
 	h := hold(MemberStarting, "check etcd's log", "the member does not know yet that it is a voter")
@@ -36,26 +36,26 @@ func (w *world) knowsItsVote() *Hold {
 }
 
 // healthAndVote ends a join: when the member serves, it gets its vote.
-func (w *world) healthAndVote() (Operation, *Hold) {
-	if op, why := w.health(); op != nil || why != nil {
+func (p *planner) healthAndVote() (Operation, *Hold) {
+	if op, why := p.health(); op != nil || why != nil {
 		return op, why
 	}
-	if !w.obs.Remote.Answered {
-		return nil, w.unreachable()
+	if !p.obs.Remote.Answered {
+		return nil, p.unreachable()
 	}
-	if self, ok := w.self(); !ok || self.Name != w.cfg.Name || !self.Healthy {
+	if self, ok := p.self(); !ok || self.Name != p.cfg.Name || !self.Healthy {
 		h := hold(MemberStarting, "check etcd's log", "the cluster does not know yet that the member has started")
 		h.Wait = true
 		return nil, h
 	} else if !self.Learner {
-		if why := w.knowsItsVote(); why != nil {
+		if why := p.knowsItsVote(); why != nil {
 			return nil, why
 		}
-		return nil, w.settled()
+		return nil, p.settled()
 	}
-	if why := w.mayVote(); why != nil {
+	if why := p.mayVote(); why != nil {
 		return nil, why
 	}
-	voters, _ := w.obs.Remote.voters()
-	return w.change(&plan.Promote{Name: w.cfg.Name, ExpectVoters: voters})
+	voters, _ := p.obs.Remote.voters()
+	return p.change(&plan.Promote{Name: p.cfg.Name, ExpectVoters: voters})
 }
