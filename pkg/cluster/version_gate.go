@@ -7,9 +7,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 )
 
-// A Standing is what a node knows of its member right before it changes the version:
+// A VersionGate is what a node knows of its member right before it changes the version:
 // from the member itself, from its own disk, and from the other members.
-type Standing struct {
+type VersionGate struct {
 	// Answers says that the member answers. Leads says that it leads others; Runs is
 	// what it is, Storage the version of its storage format, zero before etcd 3.6.
 	Answers, Leads bool
@@ -31,7 +31,7 @@ type Standing struct {
 
 // Refusal says why a node does not change its member from one version to another, empty
 // where it does. What is in the data is looked for apart from this: see [HazardsFrom].
-func (s Standing) Refusal(from, to etcdversion.Version) string {
+func (s VersionGate) Refusal(from, to etcdversion.Version) string {
 	runs := s.Runs
 	if !s.Answers {
 		runs = from
@@ -63,7 +63,7 @@ func (s Standing) Refusal(from, to etcdversion.Version) string {
 }
 
 // Needed reports whether no majority would serve without the member right now.
-func (s Standing) Needed() bool { return s.Serving < min(s.Others, Quorum(s.Others+1)) }
+func (s VersionGate) Needed() bool { return s.Serving < min(s.Others, Quorum(s.Others+1)) }
 
 // lags reports whether a version is known, and more than one minor version before to.
 func lags(v, to etcdversion.Version) bool {
@@ -72,7 +72,7 @@ func lags(v, to etcdversion.Version) bool {
 
 // stays reports whether something keeps the cluster version from rising above a version:
 // another member that runs it, or a downgrade to it.
-func (s Standing) stays(to etcdversion.Version) bool {
+func (s VersionGate) stays(to etcdversion.Version) bool {
 	enabled := s.Downgrade.Major == to.Major && s.Downgrade.Minor == to.Minor
 	return enabled || !s.Lowest.IsZero() && !s.Lowest.AtLeast(to.Major, to.Minor+1)
 }

@@ -12,51 +12,51 @@ func TestStandingRefuses(t *testing.T) {
 	old, later := v("3.5.35"), v("3.6.16")
 	tests := []struct {
 		name     string
-		standing Standing
+		gate     VersionGate
 		from, to etcdversion.Version
 		refusal  string // part of it, empty for none
 	}{
-		{"a minor up", Standing{Answers: true, Runs: old, Seen: v("3.5.0")}, old, later, ""},
-		{"a leader", Standing{Answers: true, Leads: true, Runs: old}, old, later, "leads"},
-		{"the last but one", Standing{Answers: true, Runs: old, Others: 2, Serving: 1}, old, later, "no majority would"},
-		{"of three", Standing{Answers: true, Runs: old, Others: 2, Serving: 2}, old, later, ""},
-		{"of four", Standing{Answers: true, Runs: old, Others: 3, Serving: 3}, old, later, ""},
-		{"of four, one of which is down", Standing{Answers: true, Runs: old, Others: 3, Serving: 2}, old, later,
+		{"a minor up", VersionGate{Answers: true, Runs: old, Seen: v("3.5.0")}, old, later, ""},
+		{"a leader", VersionGate{Answers: true, Leads: true, Runs: old}, old, later, "leads"},
+		{"the last but one", VersionGate{Answers: true, Runs: old, Others: 2, Serving: 1}, old, later, "no majority would"},
+		{"of three", VersionGate{Answers: true, Runs: old, Others: 2, Serving: 2}, old, later, ""},
+		{"of four", VersionGate{Answers: true, Runs: old, Others: 3, Serving: 3}, old, later, ""},
+		{"of four, one of which is down", VersionGate{Answers: true, Runs: old, Others: 3, Serving: 2}, old, later,
 			"no majority would"},
-		{"of five, one of which is down", Standing{Answers: true, Runs: old, Others: 4, Serving: 3}, old, later, ""},
-		{"of five, two of which are down", Standing{Answers: true, Runs: old, Others: 4, Serving: 2}, old, later,
+		{"of five, one of which is down", VersionGate{Answers: true, Runs: old, Others: 4, Serving: 3}, old, later, ""},
+		{"of five, two of which are down", VersionGate{Answers: true, Runs: old, Others: 4, Serving: 2}, old, later,
 			"no majority would"},
-		{"one of two that were three when it was ordered", Standing{Answers: true, Runs: old, Others: 1, Serving: 1,
+		{"one of two that were three when it was ordered", VersionGate{Answers: true, Runs: old, Others: 1, Serving: 1,
 			Ordered: 3}, old, later, "there were 3 voters"},
-		{"one of three that were two", Standing{Answers: true, Runs: old, Others: 2, Serving: 2, Ordered: 2}, old, later, ""},
-		{"one of two", Standing{Answers: true, Runs: old, Others: 1, Serving: 1}, old, later, ""},
-		{"the last of two", Standing{Answers: true, Runs: old, Others: 1}, old, later, "no majority would"},
-		{"down, and so are others", Standing{Others: 2}, old, later, ""},
-		{"up while a downgrade has lowered the cluster version", Standing{Answers: true, Runs: later, Cluster: v("3.5.0"),
+		{"one of three that were two", VersionGate{Answers: true, Runs: old, Others: 2, Serving: 2, Ordered: 2}, old, later, ""},
+		{"one of two", VersionGate{Answers: true, Runs: old, Others: 1, Serving: 1}, old, later, ""},
+		{"the last of two", VersionGate{Answers: true, Runs: old, Others: 1}, old, later, "no majority would"},
+		{"down, and so are others", VersionGate{Others: 2}, old, later, ""},
+		{"up while a downgrade has lowered the cluster version", VersionGate{Answers: true, Runs: later, Cluster: v("3.5.0"),
 			Seen: v("3.6.0")}, later, v("3.7.3"), "does not follow"},
-		{"up while a downgrade is about to", Standing{Answers: true, Runs: later, Cluster: v("3.6.0"), Seen: v("3.6.0"),
+		{"up while a downgrade is about to", VersionGate{Answers: true, Runs: later, Cluster: v("3.6.0"), Seen: v("3.6.0"),
 			Downgrade: v("3.5.0")}, later, v("3.7.3"), "a downgrade to 3.5 is enabled"},
-		{"up again from where a downgrade has led", Standing{Answers: true, Runs: old, Cluster: v("3.5.0"), Seen: v("3.5.0"),
+		{"up again from where a downgrade has led", VersionGate{Answers: true, Runs: old, Cluster: v("3.5.0"), Seen: v("3.5.0"),
 			Downgrade: v("3.5.0")}, old, later, ""},
-		{"up behind its cluster version", Standing{Answers: true, Runs: later, Cluster: v("3.6.0"), Seen: v("3.6.0")}, later,
+		{"up behind its cluster version", VersionGate{Answers: true, Runs: later, Cluster: v("3.6.0"), Seen: v("3.6.0")}, later,
 			v("3.7.3"), ""},
-		{"back while mixed", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"), Lowest: v("3.5.21")},
+		{"back while mixed", VersionGate{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"), Lowest: v("3.5.21")},
 			later, old, ""},
-		{"down while that is enabled", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"),
+		{"down while that is enabled", VersionGate{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"),
 			Lowest: later, Downgrade: v("3.5.0")}, later, old, ""},
-		{"back when the last has changed", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"),
+		{"back when the last has changed", VersionGate{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.5.0"),
 			Lowest: v("3.6.0")}, later, old, "may rise"},
-		{"the data is later", Standing{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.5.0")}, later, old,
+		{"the data is later", VersionGate{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.5.0")}, later, old,
 			"data is of etcd 3.6"},
-		{"others know a later version", Standing{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.6.0")},
+		{"others know a later version", VersionGate{Answers: true, Runs: later, Storage: v("3.5.0"), Seen: v("3.6.0")},
 			later, old, "cluster version is 3.6"},
-		{"back, and its data is unknown", Standing{Seen: v("3.5.0")}, later, old, "does not report"},
-		{"up, and it is down", Standing{Seen: v("3.5.0")}, old, later, ""},
-		{"a patch back", Standing{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.6.0")}, later, v("3.6.0"), ""},
-		{"its directory lies", Standing{Answers: true, Runs: later, Storage: v("3.6.0")}, old, old, "data is of etcd 3.6"},
+		{"back, and its data is unknown", VersionGate{Seen: v("3.5.0")}, later, old, "does not report"},
+		{"up, and it is down", VersionGate{Seen: v("3.5.0")}, old, later, ""},
+		{"a patch back", VersionGate{Answers: true, Runs: later, Storage: v("3.6.0"), Seen: v("3.6.0")}, later, v("3.6.0"), ""},
+		{"its directory lies", VersionGate{Answers: true, Runs: later, Storage: v("3.6.0")}, old, old, "data is of etcd 3.6"},
 	}
 	for _, tt := range tests {
-		got := tt.standing.Refusal(tt.from, tt.to)
+		got := tt.gate.Refusal(tt.from, tt.to)
 		if (got == "") != (tt.refusal == "") || !strings.Contains(got, tt.refusal) {
 			t.Errorf("%s: %q", tt.name, got)
 		}

@@ -74,7 +74,7 @@ func (w *world) mayChange(n *node, op *plan.MemberChangeVersion, voters int, s n
 		return fmt.Errorf("the binary is %s: %w", is, errRefuse)
 	}
 	seen, lowest := w.reported(n, g)
-	now := cluster.Standing{Runs: n.assigned.Version, Seen: seen, Lowest: lowest, Ordered: voters}
+	now := cluster.VersionGate{Runs: n.assigned.Version, Seen: seen, Lowest: lowest, Ordered: voters}
 	if r := w.report(n); r != nil {
 		now.Answers, now.Runs, now.Storage, now.Downgrade = true, r.Version, r.Storage, r.Downgrade
 		now.Cluster = r.Cluster

@@ -234,12 +234,12 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 	if err != nil {
 		return err
 	}
-	now, err := l.observer.Standing(ctx, c, s)
+	now, err := l.observer.VersionGate(ctx, c, s)
 	for end := time.Now().Add(othersTime); now.Answers && now.Needed() && time.Now().Before(end); {
 		if err := wait.For(ctx, othersInterval); err != nil {
 			return err
 		}
-		now, err = l.observer.Standing(ctx, c, s)
+		now, err = l.observer.VersionGate(ctx, c, s)
 	}
 	now.Ordered = voters
 	if why := now.Refusal(s.Assigned.Version, op.To); why != "" {

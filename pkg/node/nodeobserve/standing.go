@@ -136,12 +136,12 @@ func (o *Observer) reportOf(ctx context.Context, id cluster.MemberID, urls []str
 	return ReportOf(ctx, c, urls[0], id)
 }
 
-// Standing asks the node's own etcd and its peers. The error is why the own one does not answer.
-func (o *Observer) Standing(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.Standing, error) {
+// VersionGate asks the node's own etcd and its peers. The error is why the own one does not answer.
+func (o *Observer) VersionGate(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.VersionGate, error) {
 	asking, cancel := context.WithTimeout(ctx, ReportTimeout)
 	defer cancel()
 	seen, lowest := o.VersionsOfOthers(ctx, s)
-	now := cluster.Standing{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
+	now := cluster.VersionGate{Runs: s.Assigned.Version, Seen: seen, Lowest: lowest}
 	r, err := o.selfReport(asking, c, s)
 	if err != nil {
 		return now, err
