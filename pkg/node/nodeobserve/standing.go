@@ -137,7 +137,9 @@ func (o *Observer) reportOf(ctx context.Context, id cluster.MemberID, urls []str
 }
 
 // VersionGate asks the node's own etcd and its peers. The error is why the own one does not answer.
-func (o *Observer) VersionGate(ctx context.Context, c *etcdclient.Client, s nodestate.State) (cluster.VersionGate, error) {
+func (o *Observer) VersionGate(
+	ctx context.Context, c *etcdclient.Client, s nodestate.State,
+) (cluster.VersionGate, error) {
 	asking, cancel := context.WithTimeout(ctx, ReportTimeout)
 	defer cancel()
 	seen, lowest := o.VersionsOfOthers(ctx, s)
