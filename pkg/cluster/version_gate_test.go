@@ -39,7 +39,7 @@ func TestStandingRefuses(t *testing.T) {
 			Downgrade: v("3.5.0")}, later, v("3.7.3"), "a downgrade to 3.5 is enabled"},
 		{"up again from where a downgrade has led",
 			VersionGate{Answers: true, Runs: old, Cluster: v("3.5.0"), Seen: v("3.5.0"),
-			Downgrade: v("3.5.0")}, old, later, ""},
+				Downgrade: v("3.5.0")}, old, later, ""},
 		{"up behind its cluster version",
 			VersionGate{Answers: true, Runs: later, Cluster: v("3.6.0"), Seen: v("3.6.0")}, later,
 			v("3.7.3"), ""},
