@@ -76,3 +76,13 @@ func TestAgentAndPlannerJudgeByTheSameFacts(t *testing.T) {
 		}
 	}
 }
+
+// What a learner has applied may be of earlier terms for as long as it catches up.
+func TestALearnerThatCatchesUpIsNotLate(t *testing.T) {
+	r := Report{ID: 1, Leader: 2, RaftTerm: 3, Applied: 10, Learner: true}
+	m := Member{ID: 1, Name: "a", Learner: true}
+	m.Judge(Evidence{Report: &r, Leader: 2, Term: 7})
+	if m.Condition == Late || m.Condition == Stuck || strings.Contains(m.Why, "term") {
+		t.Errorf("a learner that has applied entries of an earlier term is %s: %s", m.Condition, m.Why)
+	}
+}

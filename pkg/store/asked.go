@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// MaxAsked is how many records of what persons asked for are kept and shown.
-const MaxAsked = 50
+// MaxAsked is how many records of what persons asked for are kept and shown: as many as of ends.
+const MaxAsked = MaxClosed
 
 const (
 	// maxAskedSize is the size of the largest record that is read, maxAskedText how much of each of
@@ -48,7 +48,7 @@ func (s *Store) RecordAsked(ctx context.Context, e HistoryEntry) error {
 		// The next one lists them again.
 		return nil
 	}
-	for _, o := range beyond(listed, askedPrefix, MaxAsked) {
+	for _, o := range beyond(listed, askedPrefix) {
 		if o.key == key || s.Delete(ctx, o.key) != nil {
 			break
 		}
@@ -66,7 +66,7 @@ func (s *Store) asked(ctx context.Context) ([]HistoryEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := beyond(listed, askedPrefix, MaxAsked)
+	old := beyond(listed, askedPrefix)
 	listed = slices.DeleteFunc(listed, func(o object) bool {
 		_, ok := child(o.key, askedPrefix)
 		return !ok || containsKey(old, o.key)

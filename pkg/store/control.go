@@ -128,7 +128,7 @@ func (s *Store) PutClosed(ctx context.Context, r Closed) error {
 		// The next one lists them again.
 		return nil
 	}
-	for _, o := range beyond(listed, closedPrefix, MaxClosed) {
+	for _, o := range beyond(listed, closedPrefix) {
 		if o.key == closedPrefix+r.Name || s.Delete(ctx, o.key) != nil {
 			break
 		}
@@ -136,14 +136,14 @@ func (s *Store) PutClosed(ctx context.Context, r Closed) error {
 	return nil
 }
 
-// beyond returns the objects below a prefix without the newest n.
-func beyond(listed []object, prefix string, n int) []object {
+// beyond returns the objects below a prefix without the newest [MaxClosed].
+func beyond(listed []object, prefix string) []object {
 	own := slices.Clone(listed)
 	own = slices.DeleteFunc(own, func(o object) bool { _, ok := child(o.key, prefix); return !ok })
 	slices.SortFunc(own, func(a, b object) int {
 		return cmp.Or(b.modTime.Compare(a.modTime), cmp.Compare(b.key, a.key))
 	})
-	return own[min(len(own), n):]
+	return own[min(len(own), MaxClosed):]
 }
 
 // Closed returns the newest [MaxClosed] ends of requests, newest first. Records that
@@ -153,7 +153,7 @@ func (s *Store) Closed(ctx context.Context) ([]Closed, error) {
 	if err != nil {
 		return nil, err
 	}
-	old := beyond(listed, closedPrefix, MaxClosed)
+	old := beyond(listed, closedPrefix)
 	var all []Closed
 	for _, o := range listed {
 		if _, ok := child(o.key, closedPrefix); !ok || containsKey(old, o.key) {

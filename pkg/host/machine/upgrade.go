@@ -56,7 +56,7 @@ func PlanUpgrade(cfg Config, obs Observation, to etcdversion.Version, hazards []
 	spec := p.versionSpec(to)
 	made, err := plan.MakeVersions(spec, seen)
 	if err != nil {
-		return UpgradePlan{}, fmt.Errorf("plan: %p", err)
+		return UpgradePlan{}, fmt.Errorf("plan: %w", err)
 	}
 	up := UpgradePlan{Holds: made.Holds, Done: true}
 	for _, n := range seen.Nodes {
