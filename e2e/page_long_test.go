@@ -29,13 +29,16 @@ import (
 // hostile is a name that would do something if any of it were taken for markup.
 const hostile = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`
 
+// noBrowser is why a developer's machine may skip these tests; .ci/run installs it.
+const noBrowser = "there is no Chromium: install the package chromium"
+
 // browse loads a page in a browser of the given width, and returns what the document is
 // after a few seconds of its time. With ETCDADM_SCREENSHOTS a picture goes there.
 func browse(t *testing.T, url, name string, width int, flags ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("there is no Chromium: install the package chromium")
+		t.Skip(noBrowser)
 	}
 	run := func(args ...string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

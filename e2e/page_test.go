@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,18 +179,26 @@ func TestStatusPageWithoutCertificates(t *testing.T) {
 // dashboardOf runs etcdadm dashboard until the test ends, and returns the URL that it prints.
 func dashboardOf(t *testing.T, c *harness.Cluster, args ...string) string {
 	t.Helper()
+	url, _ := startDashboard(t, c, args...)
+	return url
+}
+
+// startDashboard runs etcdadm dashboard until end is called, or the test ends.
+func startDashboard(t *testing.T, c *harness.Cluster, args ...string) (url string, end func()) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(c.Bin, "etcdadm"), append([]string{"dashboard"}, args...)...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	url, err := bufio.NewReader(out).ReadString('\n')
+	t.Cleanup(end)
+	url, err = bufio.NewReader(out).ReadString('\n')
 	must(t, err)
-	return strings.TrimSpace(url)
+	return strings.TrimSpace(url), end
 }
 
 // etcdadm dashboard shows the page with a reader's certificate, and goes on to another
