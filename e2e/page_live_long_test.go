@@ -66,8 +66,16 @@ func openTab(t *testing.T, url string, width int) *tab {
 	return b
 }
 
-// call calls a method of the browser and waits for its answer; what happens meanwhile is left out.
+// call calls a method of the browser, which has to do it.
 func (b *tab) call(method string, params, result any) {
+	b.t.Helper()
+	if err := b.try(method, params, result); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// try calls a method of the browser and waits for its answer; what happens meanwhile is left out.
+func (b *tab) try(method string, params, result any) error {
 	b.t.Helper()
 	b.calls++
 	message := map[string]any{"id": b.calls, "method": method, "params": params}
@@ -91,18 +99,19 @@ func (b *tab) call(method string, params, result any) {
 			continue
 		}
 		if answer.Error != nil {
-			b.t.Fatalf("%s: %s", method, answer.Error.Message)
+			return fmt.Errorf("%s: %s", method, answer.Error.Message)
 		}
-		must(b.t, json.Unmarshal(answer.Result, result))
-		return
+		return json.Unmarshal(answer.Result, result)
 	}
 }
 
-// value returns what a script says in the page, which is a text.
+// value returns what a script says in the page, which is a text; none while the page only comes.
 func (b *tab) value(script string) string {
 	b.t.Helper()
 	var answer struct{ Result struct{ Value string } }
-	b.call("Runtime.evaluate", map[string]any{"expression": script}, &answer)
+	if err := b.try("Runtime.evaluate", map[string]any{"expression": script}, &answer); err != nil {
+		b.t.Log(err)
+	}
 	return answer.Result.Value
 }
 

@@ -56,6 +56,8 @@ func TestRenewalWithoutRestart(t *testing.T) {
 	if len(members(t, m1)) != len(leader) {
 		t.Errorf("the members changed")
 	}
+	externalAuthority(t, machines[2], m1)
+	awaitHealthy(t, machines...)
 }
 
 // Whoever makes a cluster by hand has to schedule nothing: a timer runs from init and join on,

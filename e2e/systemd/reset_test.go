@@ -81,7 +81,9 @@ func TestAMemberThatLostItsDataIsNotStarted(t *testing.T) {
 	r := m3.Fails("etcdadm join " + url(m1) + " --version " + newer)
 	contains(t, "the refusal", r.Stderr, "--replace-member")
 	m3.Do("! systemctl is-active --quiet etcd.service; test ! -e /var/lib/etcd/member")
-	m3.Do("etcdadm join " + url(m1) + " --replace-member --version " + newer)
+	u := begin(t, machines)
+	const page, heading, of = "docs/etcdadm.md", "## Members", 3
+	u.each(block(t, page, heading, 2, of), m3)
 	awaitHealthy(t, machines...)
 	checkMembers(t, m3, machines...)
 	if got := get(m3, "k"); got != "v" {
@@ -94,4 +96,9 @@ func TestAMemberThatLostItsDataIsNotStarted(t *testing.T) {
 	if got := get(m3, "k"); got != "v" || pid(m3) != before {
 		t.Errorf("after the refused init m3 has %q", got)
 	}
+
+	say(t, "it leaves")
+	u.each(block(t, page, heading, 0, of), m3)
+	m3.Do(gone)
+	checkMembers(t, m1, machines[:2]...)
 }

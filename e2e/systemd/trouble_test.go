@@ -48,7 +48,7 @@ func TestADeadMachineIsRemovedAndComesBack(t *testing.T) {
 	form(t, machines, newer)
 	m3.Kill()
 	say(t, "remove m3")
-	m1.Do("etcdadm remove m3")
+	begin(t, machines).each(block(t, "docs/etcdadm.md", "## Members", 1, 3), m1)
 	checkMembers(t, m1, m1, m2)
 	put(m1, "k", "v")
 	say(t, "m3 is back")

@@ -92,6 +92,22 @@ func (u *tutorial) each(block string, on ...*Machine) (out string) {
 	return out
 }
 
+// ssh gives a machine an ssh with which it reaches itself in place of another one.
+func ssh(m *Machine) {
+	m.t.Helper()
+	m.Write("/usr/local/bin/ssh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n", 0o755)
+}
+
+// block returns one of the blocks below a heading, which has as many as are given.
+func block(t testing.TB, page, heading string, i, of int) string {
+	t.Helper()
+	list := blocks(t, page, heading)
+	if len(list) != of {
+		t.Fatalf("%s has %d blocks below %q instead of %d", page, len(list), heading, of)
+	}
+	return list[i]
+}
+
 // one runs a command on a machine.
 func (u *tutorial) one(m *Machine, command string) string {
 	u.t.Helper()

@@ -39,6 +39,9 @@ func TestTutorialByHand(t *testing.T) {
 	contains(t, "the members", u.each(list[3], machines[2]), "m1", "m2", "m3", "started")
 	awaitHealthy(t, machines...)
 
+	kubeadmPage(t, u, machines[1])
+	guidePages(t, u, machines[1])
+
 	say(t, "what comes later")
 	put(a, "k", "v")
 	list = blocks(t, "docs/by-hand.md", "# By hand: three machines and ssh")
@@ -96,6 +99,7 @@ func TestTutorialOfAuto(t *testing.T) {
 	}
 	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
 	contains(t, "the status", a.Do("etcd-manager-ctl status"), "as the spec says", "\nm1 ", "\nm2 ", "\nm3 ")
+	autoPages(t, u)
 }
 
 // Machines by themselves, as the README describes it, and a restore as its page does.
@@ -109,6 +113,7 @@ func TestTutorialByThemselves(t *testing.T) {
 	if len(list) != 4 {
 		t.Fatalf("README has %d blocks", len(list))
 	}
+	runs := make([]string, len(machines))
 	u.one(a, list[0])
 	u.each(list[1], a)
 	for i, m := range machines {
@@ -119,7 +124,8 @@ func TestTutorialByThemselves(t *testing.T) {
 		m.Do("mkdir -p /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer + "/*.tar.gz -C /opt/etcd-v" +
 			newer + " --strip-components=1")
 		daemon := strings.NewReplacer("\\\n", " ", "node1", m.Name, "10.0.0.1", m.IP).Replace(list[2])
-		u.one(m, "systemd-run --unit=etcd-manager "+strings.TrimSpace(daemon))
+		runs[i] = "systemd-run --unit=etcd-manager " + strings.TrimSpace(daemon)
+		u.one(m, runs[i])
 	}
 	a.Await(soon, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
 	a.Do(managed("put k v"))
@@ -137,4 +143,8 @@ func TestTutorialByThemselves(t *testing.T) {
 		"2026-11-20T10:00:00Z", strings.TrimSuffix(name, name[strings.LastIndex(name, "-"):]))
 	u.one(a, list[0])
 	a.Await(soon, managed("get k --print-value-only")+" | grep -qx v")
+	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
+
+	managedPages(t, u, name)
+	majorityLost(t, u, runs[0])
 }

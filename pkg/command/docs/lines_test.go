@@ -83,7 +83,7 @@ var (
 	comment = regexp.MustCompile(`(^|\s)#.*`)
 	// between are what a shell puts between commands, and what may come before one.
 	between = regexp.MustCompile(`\|\||&&|[;|]|\$\(`)
-	before  = regexp.MustCompile(`^(\$ |sudo |[A-Z_]+=\S+ |exec |\S*/)*`)
+	before  = regexp.MustCompile(`^(\$ |- |sudo |[A-Z_]+=\S+ |exec |\S*/)*`)
 	ours    = regexp.MustCompile(`^(etcdadm|etcd-manager|etcd-manager-ctl|etcd-backup)( |$)`)
 )
 
@@ -111,6 +111,9 @@ func commandLines(page string) (found []string) {
 		}
 		for _, part := range between.Split(comment.ReplaceAllString(line, ""), -1) {
 			part = before.ReplaceAllString(strings.TrimSpace(part), "")
+			if rest, ok := strings.CutPrefix(part, "ctl "); ok { // the alias that a page makes
+				part = "etcd-manager-ctl " + rest
+			}
 			if ours.MatchString(part) {
 				found = append(found, strings.Join(strings.Fields(part), " "))
 			}

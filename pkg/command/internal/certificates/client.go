@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,8 +16,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/initfiles"
+	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/internal/hostfs"
 )
 
@@ -135,9 +139,28 @@ func makeOutDir(dir, authorities string) error {
 	return nil
 }
 
+// etcdctl returns what runs etcdctl on this machine: its name where it is in the PATH, or else
+// the file of the member by hand, or of the newest version of etcd that is there.
+func etcdctl(look func(string) (string, error), f etcdbin.Finder) string {
+	const name = "etcdctl"
+	if _, err := look(name); err == nil {
+		return name
+	}
+	if path, err := look(machine.Defaults().Paths.Binary(name)); err == nil {
+		return path
+	}
+	for _, v := range slices.Backward(f.Versions()) {
+		if b, err := f.Find(v); err == nil && b.Etcdctl != "" {
+			return b.Etcdctl
+		}
+	}
+	return name
+}
+
 func printClient(w io.Writer, c client) error {
-	text := fmt.Sprintf("issued to %s, valid until %s; the variables of etcdctl are in %s\n. %s && etcdctl member list\n",
-		c.Name, stamp(c.NotAfter), c.Env, c.Env)
+	f := etcdbin.Finder{Dirs: filepath.SplitList(os.Getenv(etcdbin.DirVariable))}
+	text := fmt.Sprintf("issued to %s, valid until %s; the variables of etcdctl are in %s\n. %s && %s member list\n",
+		c.Name, stamp(c.NotAfter), c.Env, c.Env, etcdctl(exec.LookPath, f))
 	if len(c.Endpoints) == 0 {
 		text += "It is not known where etcd answers: give etcdctl --endpoints=https://HOST:2379.\n"
 	}

@@ -2,11 +2,13 @@ package certificates
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/daemons"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdbin"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/testing/etcdtest"
 	"github.com/etcdadm/etcdadm/pkg/testing/testchild"
@@ -49,6 +52,39 @@ func authorities(t *testing.T) string {
 		}
 	}
 	return dir
+}
+
+// The line that certs client prints can be pasted where etcdctl is not in the PATH, too.
+func TestWhatRunsEtcdctl(t *testing.T) {
+	const byHand = "/opt/bin/etcdctl"
+	dir := t.TempDir()
+	for _, name := range []string{"etcd", "etcdctl"} {
+		file := filepath.Join(dir, "etcd-v3.6.16", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty, some := etcdbin.Finder{Opt: t.TempDir()}, etcdbin.Finder{Dirs: []string{dir}, Opt: t.TempDir()}
+	for _, tt := range []struct {
+		there string
+		f     etcdbin.Finder
+		want  string
+	}{
+		{"etcdctl " + byHand, some, "etcdctl"},
+		{byHand, some, byHand},
+		{"", some, filepath.Join(dir, "etcd-v3.6.16", "etcdctl")},
+		{"", empty, "etcdctl"},
+	} {
+		look := func(file string) (string, error) {
+			if !slices.Contains(strings.Fields(tt.there), file) {
+				return "", exec.ErrNotFound
+			}
+			return file, nil
+		}
+		if got := etcdctl(look, tt.f); got != tt.want {
+			t.Errorf("with %q it is %s instead of %s", tt.there, got, tt.want)
+		}
+	}
 }
 
 // aDaemon is a daemon with these flags.
