@@ -20,8 +20,15 @@ func TestCloudInitMakesACluster(t *testing.T) {
 	m1, m2, m3 := machines[0], machines[1], machines[2]
 
 	say(t, "init in the cloud-init of m1")
-	initLine := "etcdadm init --init-system systemd --version " + newer + " --install-dir /usr/bin" +
+	u := begin(t, machines)
+	runcmd := func(i int) string {
+		text := strings.TrimSpace(block(t, "docs/cluster-api.md", "# Cluster API and cloud-init", i, 2))
+		_, line, _ := strings.Cut(text, "runcmd:\n  - ")
+		return strings.NewReplacer(u.texts...).Replace(line)
+	}
+	const flags = " --install-dir /usr/bin" +
 		" --cipher-suites TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+	initLine := runcmd(0) + flags
 	r := m1.CloudInit(initLine + cloudConfig)
 	if r.Code != 0 {
 		t.Fatalf("init: %s", r)
@@ -31,9 +38,11 @@ func TestCloudInitMakesACluster(t *testing.T) {
 
 	say(t, "join in the cloud-init of m2 and m3, which boot at once")
 	// m3 is given an endpoint that may not be there yet, too.
-	for m, endpoints := range map[*Machine]string{m2: url(m1), m3: url(m2) + "," + url(m1)} {
+	for m, line := range map[*Machine]string{
+		m2: "etcdadm join " + url(m1) + strings.TrimPrefix(initLine, "etcdadm init"), m3: runcmd(1) + flags,
+	} {
 		m1.Give(m, "/etc/etcd/pki/ca.crt", "/etc/etcd/pki/ca.key")
-		m.PrepareCloudInit("etcdadm join " + endpoints + strings.TrimPrefix(initLine, "etcdadm init") + cloudConfig)
+		m.PrepareCloudInit(line + cloudConfig)
 		m.down()
 	}
 	m2.powerOn()
