@@ -53,7 +53,7 @@ func TestDebianPackage(t *testing.T) {
 	say(t, "a daemon with flags of the file, and a store with keys where the unit expects them")
 	m.Do("mkdir -p /mnt/etcd-store /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer +
 		"/*.tar.gz -C /opt/etcd-v" + newer + " --strip-components=1")
-	u.each(blocks(t, "README.md", "## Three machines, by themselves")[0], m)
+	u.each(blocks(t, "README.md", "## Three machines by etcd-manager")[0], m)
 	flags := `ETCD_MANAGER_FLAGS="--cluster-name=etcd --backup-store=file:///mnt/etcd-store \` + "\n" +
 		`  --data-dir=/var/lib/etcd-manager --node-name=` + m.Name + ` --address=` + m.IP + "\"\n"
 	for line := range strings.Lines(block(t, "docs/install.md", "### The daemon", 0, 2)) {
