@@ -149,9 +149,8 @@ func managedPages(t *testing.T, u *tutorial, backup string) {
 	a.Do("etcd-manager-ctl config unset current-context; rm -r .config")
 }
 
-// majorityLost takes two of three machines away for good and restores what the last one has; then
-// it loses that, too. It is given the line that runs the daemon there.
-func majorityLost(t *testing.T, u *tutorial, daemon string) {
+// majorityLost takes two of three machines away for good and restores what the last one has.
+func majorityLost(t *testing.T, u *tutorial) {
 	t.Helper()
 	say(t, "the majority is lost")
 	const page = "docs/restore.md"
@@ -174,19 +173,4 @@ func majorityLost(t *testing.T, u *tutorial, daemon string) {
 	a.Await(soon, ctl+lost)
 	a.Await(soon, managed("get k --print-value-only")+" | grep -qx last")
 	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
-	if testing.Short() {
-		return
-	}
-
-	say(t, "all is lost, and the page's smaller cluster")
-	name = a.Do("etcd-manager-ctl take-backup --wait >/dev/null 2>&1; etcd-manager-ctl list-backups | tail -1")
-	a.Do("systemctl stop etcd-manager; rm -r /var/lib/etcd-manager")
-	u.one(a, daemon)
-	a.Await(soon, "etcd-manager-ctl explain | grep -q cluster-lost")
-	for _, heading := range []string{"## When everything is lost", "## Other sizes, versions and machines"} {
-		line, _, _ := strings.Cut(blocks(t, page, heading)[0], "\n")
-		u.one(a, ctl+strings.ReplaceAll(line, "NAME", name)+"\n")
-		a.Await(soon, "! etcd-manager-ctl status | grep -q restore-backup; "+managed("get k --print-value-only")+" | grep -qx last")
-		a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
-	}
 }

@@ -146,5 +146,5 @@ func TestTutorialByThemselves(t *testing.T) {
 	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
 
 	managedPages(t, u, name)
-	majorityLost(t, u, runs[0])
+	majorityLost(t, u)
 }
