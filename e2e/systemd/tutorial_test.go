@@ -113,7 +113,6 @@ func TestTutorialByThemselves(t *testing.T) {
 	if len(list) != 4 {
 		t.Fatalf("README has %d blocks", len(list))
 	}
-	runs := make([]string, len(machines))
 	u.one(a, list[0])
 	u.each(list[1], a)
 	for i, m := range machines {
@@ -124,8 +123,7 @@ func TestTutorialByThemselves(t *testing.T) {
 		m.Do("mkdir -p /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer + "/*.tar.gz -C /opt/etcd-v" +
 			newer + " --strip-components=1")
 		daemon := strings.NewReplacer("\\\n", " ", "node1", m.Name, "10.0.0.1", m.IP).Replace(list[2])
-		runs[i] = "systemd-run --unit=etcd-manager " + strings.TrimSpace(daemon)
-		u.one(m, runs[i])
+		u.one(m, "systemd-run --unit=etcd-manager "+strings.TrimSpace(daemon))
 	}
 	a.Await(soon, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
 	a.Do(managed("put k v"))
