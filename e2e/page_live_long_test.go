@@ -162,7 +162,9 @@ func TestStatusPageIsLiveInABrowser(t *testing.T) {
 	page := openTab(t, url, 1200)
 	wait := func(what, health string, parts ...string) {
 		t.Helper()
-		c.Eventually(harness.Soon, "the page shows "+what, func(context.Context) error { return page.shows(health, parts...) })
+		c.Eventually(harness.Soon, "the page shows "+what, func(context.Context) error {
+			return page.shows(health, parts...)
+		})
 		page.picture("live-" + health)
 	}
 	wait("a healthy cluster", "healthy", "as the spec says", "3 of etcd "+v36)

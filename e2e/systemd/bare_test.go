@@ -39,7 +39,8 @@ func startBare(t *testing.T, machines []*Machine) {
 		m.Do(key + "-subj /CN=" + m.Name + " -addext subjectAltName=IP:" + m.IP + ",IP:127.0.0.1 -keyout own.key -out own.csr; " +
 			"openssl x509 -req -in own.csr -CA ca.crt -CAkey ca.key -CAcreateserial -copy_extensions copy -days 30 -out own.crt")
 		m.Do("mkdir /opt/bare; tar xzf /var/cache/etcdadm/etcd/v" + newer + "/*.tar.gz -C /opt/bare --strip-components=1")
-		m.Write("/usr/lib/systemd/system/etcd.service", fmt.Sprintf(packagedUnit, m.Name, m.IP, strings.Join(initial, ",")), 0o644)
+		unit := fmt.Sprintf(packagedUnit, m.Name, m.IP, strings.Join(initial, ","))
+		m.Write("/usr/lib/systemd/system/etcd.service", unit, 0o644)
 		m.Do("systemctl daemon-reload; systemctl enable --now etcd.service")
 	}
 }

@@ -82,7 +82,8 @@ func autoPages(t *testing.T, u *tutorial) {
 		return list
 	}
 	readme := strings.Join(blocks(t, "README.md", "## Three machines by `etcdadm auto`"), "")
-	if got, want := bare(block(t, page, heading, 0, of)), bare(readme); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	got, want := bare(block(t, page, heading, 0, of)), bare(readme)
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the guide has %q, and README %q", got, want)
 	}
 	m := u.machines[0]
@@ -138,7 +139,8 @@ func managedPages(t *testing.T, u *tutorial, backup string) {
 		a.Do("systemctl stop " + unit)
 	}
 	a.Do("rm -r bob")
-	contains(t, "the page", u.one(a, strings.ReplaceAll(way[1], "server-a:", "server-"+a.Name+":")), `"StatusPage"`, `"healthy"`)
+	way[1] = strings.ReplaceAll(way[1], "server-a:", "server-"+a.Name+":")
+	contains(t, "the page", u.one(a, way[1]), `"StatusPage"`, `"healthy"`)
 
 	say(t, "contexts")
 	texts := u.texts
