@@ -15,9 +15,9 @@ type Bounds struct {
 	SetAside time.Duration
 }
 
-// minAside is for how long data stays set aside where nothing else is said:
+// minAsideAge is for how long data stays set aside where nothing else is said:
 // someone has to have the time to see it.
-const minAside = time.Hour
+const minAsideAge = time.Hour
 
 // mayDiscard holds the deletion of what was set aside at that time to the time
 // that it has to stay. A time in the future is that of a clock that was wrong,
@@ -33,7 +33,7 @@ func (l *Local) mayDiscard(name string, at time.Time) error {
 	}
 	least := l.o.Bounds.SetAside
 	if least == 0 {
-		least = minAside
+		least = minAsideAge
 	}
 	now := l.o.Now()
 	if age := now.Sub(l.observer.SetAsideSince(list[i], now)); age < least {

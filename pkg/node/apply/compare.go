@@ -19,25 +19,25 @@ import (
 // when, by whom and why.
 const (
 	// Between two tries to compare a member that has just started.
-	firstCompare = 20 * time.Millisecond
-	lastCompare  = 5 * time.Second
+	firstCompareInterval = 20 * time.Millisecond
+	lastCompareInterval  = 5 * time.Second
 	// dutyCycle keeps a member that cannot be compared from reading its database all
 	// the time.
 	dutyCycle = 20
-	// defaultComparePeriod is how often it is seen whether the cluster has been compacted,
+	// defaultCompareInterval is how often it is seen whether the cluster has been compacted,
 	// and with it a digest made for nothing.
-	defaultComparePeriod = time.Minute
-	compareTick          = time.Second
-	// defaultClosedCompare is how long the comparison of a member that is closed to clients is
+	defaultCompareInterval = time.Minute
+	compareCheckInterval   = time.Second
+	// defaultClosedCompareGrace is how long the comparison of a member that is closed to clients is
 	// left to the coordinator, which compares all of a restore before it opens the first.
-	defaultClosedCompare = 15 * time.Second
+	defaultClosedCompareGrace = 15 * time.Second
 	// compareTries bounds how often a compaction is compared whose digests were
 	// not kept: each reads the whole database.
 	compareTries = 3
-	// defaultRecheck is how long a difference must last before the member is
+	// defaultRecheckGrace is how long a difference must last before the member is
 	// stopped for good: two readings in the same moment may both meet a state that
 	// passes.
-	defaultRecheck = 10 * time.Second
+	defaultRecheckGrace = 10 * time.Second
 )
 
 // A DiffersError says that a majority of the voters holds other data than this
@@ -190,7 +190,7 @@ func (l *Local) compareAlways(ctx context.Context) {
 }
 
 func (l *Local) compareLoop(ctx context.Context) {
-	pid, settled, pause := 0, false, firstCompare
+	pid, settled, pause := 0, false, firstCompareInterval
 	var kept compaction
 	var next, began time.Time
 	for ctx.Err() == nil {
@@ -198,15 +198,15 @@ func (l *Local) compareLoop(ctx context.Context) {
 			// Also one that etcd has compared: up to 3.5 it compares with nobody before
 			// the first raft snapshot, from which it learns who its peers are, and in no
 			// version with those that have compacted what it has.
-			pid, pause = now, firstCompare
+			pid, pause = now, firstCompareInterval
 			settled, next, began = false, time.Time{}, time.Now()
 		}
 		var changed <-chan struct{}
 		switch {
 		case pid == 0:
-			pause, changed = min(2*pause, compareTick), l.o.Proc.Changed()
+			pause, changed = min(2*pause, compareCheckInterval), l.o.Proc.Changed()
 		case !settled && l.leftToCoordinator(began):
-			pause, changed = min(compareTick, l.o.closedCompare), l.o.Proc.Changed()
+			pause, changed = min(compareCheckInterval, l.o.closedCompare), l.o.Proc.Changed()
 		case !settled:
 			var c nodeobserve.Comparison
 			if c, settled = l.compareAt(ctx, 0); settled && l.o.Proc.Status().PID == pid {
@@ -215,7 +215,7 @@ func (l *Local) compareLoop(ctx context.Context) {
 			// Of that one and of those before it, no process that has started since has
 			// kept a digest.
 			kept = compaction{done: c.Compacted}
-			pause = max(min(2*pause, lastCompare), dutyCycle*c.Took)
+			pause = max(min(2*pause, lastCompareInterval), dutyCycle*c.Took)
 		default:
 			if now := time.Now(); !now.Before(next) {
 				next = now.Add(l.o.comparePeriod)

@@ -202,7 +202,7 @@ func TestAMemberThatHangsHoldsNoComparisonUp(t *testing.T) {
 	f.found()
 	f.comparer.end(t.Context())
 	f.set(func(p *fakePeer) { p.hangs = make(chan struct{}) }, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), 4*lastCompare)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lastCompareInterval)
 	defer cancel()
 	if _, settled := f.compareAt(ctx, 0); settled || ctx.Err() != nil {
 		t.Errorf("settled %t, %v", settled, ctx.Err())

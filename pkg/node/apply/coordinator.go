@@ -112,9 +112,9 @@ func Deadline(op plan.Operation) time.Duration {
 	return quickDeadline
 }
 
-// planLasts is how old an observation may be when what was planned on it begins:
+// planAgeLimit is how old an observation may be when what was planned on it begins:
 // longer than an observation and a campaign take.
-const planLasts = 20 * time.Second
+const planAgeLimit = 20 * time.Second
 
 // fresh makes sure that op was planned a moment ago. A machine may have stood still
 // since, and the lease proves only that nobody else has acted: where all machines
@@ -127,7 +127,7 @@ func (c *Coordinator) fresh(obs cluster.Observation, op plan.Operation) error {
 	}
 	now := c.Now()
 	age := max(now.Sub(obs.At), now.Round(0).Sub(obs.At.Round(0)))
-	if age <= planLasts+Deadline(op) {
+	if age <= planAgeLimit+Deadline(op) {
 		return nil
 	}
 	return &plan.StaleError{Want: "an observation of now", Got: fmt.Sprintf("one of %s ago", age.Round(time.Second))}

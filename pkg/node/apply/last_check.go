@@ -14,8 +14,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// freshFor is how long a check counts right before a change.
-const freshFor = 10 * time.Second
+// checkAgeLimit is how long a check counts right before a change.
+const checkAgeLimit = 10 * time.Second
 
 // A lastCheck is the check of the data right before a change.
 type lastCheck struct {
@@ -72,7 +72,7 @@ func (l *lastCheck) forget() {
 func (k *dataCheck) old() bool {
 	select {
 	case <-k.done:
-		return time.Since(k.ended) > freshFor
+		return time.Since(k.ended) > checkAgeLimit
 	default:
 		return false
 	}

@@ -93,17 +93,17 @@ type LocalOptions struct {
 
 	// diskTimeout is [nodeobserve.DefaultDiskTimeout], where no test has more time.
 	diskTimeout time.Duration
-	// recheck is defaultRecheck, where no test has less time.
+	// recheck is defaultRecheckGrace, where no test has less time.
 	recheck time.Duration
-	// comparePeriod is defaultComparePeriod, where no test has another time.
+	// comparePeriod is defaultCompareInterval, where no test has another time.
 	comparePeriod time.Duration
-	// closedCompare is defaultClosedCompare, where no test has another time.
+	// closedCompare is defaultClosedCompareGrace, where no test has another time.
 	closedCompare time.Duration
 	// record writes a change of version down: [nodestate.File.Update], where no test
 	// has a disk that hangs.
 	record func(*nodestate.File, nodestate.Transition) error
-	// comesUp is defaultComesUp, where no test has less time.
-	comesUp time.Duration
+	// startTimeout is defaultStartTimeout, where no test has less time.
+	startTimeout time.Duration
 	// examine is [hazards.Examine], where no test has another one.
 	examine nodeobserve.Examiner
 }
@@ -144,10 +144,10 @@ type Local struct {
 // NewLocal returns the executor of a node.
 func NewLocal(o LocalOptions) *Local {
 	o.diskTimeout = cmp.Or(o.diskTimeout, nodeobserve.DefaultDiskTimeout)
-	o.recheck = cmp.Or(o.recheck, defaultRecheck)
-	o.comparePeriod = cmp.Or(o.comparePeriod, defaultComparePeriod)
-	o.closedCompare = cmp.Or(o.closedCompare, defaultClosedCompare)
-	o.comesUp = cmp.Or(o.comesUp, defaultComesUp)
+	o.recheck = cmp.Or(o.recheck, defaultRecheckGrace)
+	o.comparePeriod = cmp.Or(o.comparePeriod, defaultCompareInterval)
+	o.closedCompare = cmp.Or(o.closedCompare, defaultClosedCompareGrace)
+	o.startTimeout = cmp.Or(o.startTimeout, defaultStartTimeout)
 	if o.record == nil {
 		o.record = (*nodestate.File).Update
 	}

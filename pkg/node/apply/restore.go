@@ -244,8 +244,8 @@ func (s *stager) describe(staged *cluster.Staged) *cluster.Staged {
 
 // The pauses between two tries to stage.
 const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
+	firstRetryPause = time.Second
+	lastRetryPause  = time.Minute
 )
 
 // resumeStaging goes on with what is to be staged, if it is not ready, and
@@ -271,7 +271,7 @@ func (l *Local) resumeStaging(ctx context.Context, s nodestate.State) {
 
 // keepStaging tries until it succeeds, is refused, or ctx ends.
 func (l *Local) keepStaging(ctx context.Context, staged cluster.Staged) {
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+	for pause := firstRetryPause; ; pause = min(2*pause, lastRetryPause) {
 		err := l.restore(ctx, staged)
 		if err == nil || ctx.Err() != nil {
 			return

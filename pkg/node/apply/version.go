@@ -21,10 +21,10 @@ const (
 	// stopTimeout is how long etcd may take to end by itself before its version is
 	// changed: clients' streams end, and a leader hands over.
 	stopTimeout = 2 * time.Minute
-	// defaultComesUp is how long a new version may take to serve, as long as its
+	// defaultStartTimeout is how long a new version may take to serve, as long as its
 	// process runs: a large database is read, and compared with the others'.
-	defaultComesUp = 5 * time.Minute
-	changeDeadline = 2*stopTimeout + defaultComesUp + time.Minute
+	defaultStartTimeout = 5 * time.Minute
+	changeDeadline      = 2*stopTimeout + defaultStartTimeout + time.Minute
 )
 
 // ahead does what a change does not wait for the semaphore with, and reports whether it is
@@ -254,10 +254,10 @@ func (l *Local) running(ctx context.Context, op *plan.MemberChangeVersion, voter
 	return nil
 }
 
-// hangUp is for how long an order is waited for after its sender has hung up, as
+// hangUpGrace is for how long an order is waited for after its sender has hung up, as
 // it does with each renewal of its lease: it must see that, and order again, before
 // it sees an error, which would say that the order has failed.
-const hangUp = 5 * time.Second
+const hangUpGrace = 5 * time.Second
 
 // settled waits until the change that op has begun is settled, and reports how it
 // ended.
@@ -265,7 +265,7 @@ func (l *Local) settled(sender context.Context, op *plan.MemberChangeVersion) er
 	ctx, end := context.WithTimeout(context.WithoutCancel(sender), Deadline(op))
 	defer end()
 	defer context.AfterFunc(sender, func() {
-		_ = wait.For(ctx, hangUp)
+		_ = wait.For(ctx, hangUpGrace)
 		end()
 	})()
 	for {

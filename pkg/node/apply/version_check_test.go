@@ -44,10 +44,10 @@ func TestAnOrderThatIsOldAfterTheCheck(t *testing.T) {
 			return nil
 		}
 	}
-	hungUp, hangUp := context.WithCancel(t.Context())
+	hungUp, hangUpGrace := context.WithCancel(t.Context())
 	go func() {
 		<-checking
-		hangUp()
+		hangUpGrace()
 	}()
 	if err := h.Do(hungUp, order, still); !errors.Is(err, context.Canceled) {
 		t.Errorf("an order whose sender has hung up: %v", err)

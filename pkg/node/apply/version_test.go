@@ -130,7 +130,7 @@ func hearsFrom7(t *testing.T, at string) cluster.InitialMember {
 
 // A version that never serves is taken back when its time is over.
 func TestAVersionThatDoesNotServeIsTakenBack(t *testing.T) {
-	h := known(t, func(o *LocalOptions) { o.comesUp = 300 * time.Millisecond })
+	h := known(t, func(o *LocalOptions) { o.startTimeout = 300 * time.Millisecond })
 	wantError(t, h.do(change(newer)), "did not come up")
 	if s := h.disk(); s.Assigned.Version != writes || s.Change == nil || !s.Change.Back {
 		t.Errorf("assigned %+v, change %+v", s.Assigned, s.Change)
@@ -360,7 +360,7 @@ func TestAChangeThatIsRecordedLateIsTakenBack(t *testing.T) {
 // Of two voters, the one with the new version does not serve, and so neither does the
 // other: it answers, and the two would be a majority, so it is the version's fault.
 func TestAVersionThatHangsIsTakenBackWhereItsVoteIsNeeded(t *testing.T) {
-	f := newFakeTrio(t, func(o *LocalOptions) { o.comesUp = 300 * time.Millisecond })
+	f := newFakeTrio(t, func(o *LocalOptions) { o.startTimeout = 300 * time.Millisecond })
 	f.found()
 	if err := f.state.Update(func(s *nodestate.State) error {
 		s.MemberID, s.ClusterID, s.MemberToken = 1, 1, "t1"

@@ -10,9 +10,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
-// watchTick is how often it is tried to find out who runs the member, while etcd's record
+// watchInterval is how often it is tried to find out who runs the member, while etcd's record
 // of it and the node differ, and whether there are binaries by now where there were none.
-const watchTick = time.Second
+const watchInterval = time.Second
 
 // Watch watches the disk, and whether another machine runs this node's member, until ctx
 // ends: with a [*nodeobserve.TwinError], after it has stopped this one. A node that was started while
@@ -47,7 +47,7 @@ func (l *Local) awaitWork(ctx context.Context) error {
 		case <-l.work:
 		}
 	}
-	return wait.For(ctx, watchTick)
+	return wait.For(ctx, watchInterval)
 }
 
 // wakeWatch has Watch see what has changed.

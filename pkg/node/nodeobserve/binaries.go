@@ -17,9 +17,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// probePeriod is how often a binary that cannot run is tried again: what it lacks may
+// probeInterval is how often a binary that cannot run is tried again: what it lacks may
 // have been put right beside it.
-const probePeriod = time.Minute
+const probeInterval = time.Minute
 
 // A binaryWatch asks the node's binaries what they are, each once, in the background:
 // a file of the right name may be half copied, or of another architecture.
@@ -54,7 +54,7 @@ func (w *binaryWatch) of(ctx context.Context, f etcdbin.Finder, now time.Time) (
 		v := bin.Version
 		id, ok := identify(bin.Etcd)
 		p, asked := w.known[id]
-		if ok && (!asked || p.err != nil && now.Sub(p.at) >= probePeriod) {
+		if ok && (!asked || p.err != nil && now.Sub(p.at) >= probeInterval) {
 			ask[id] = bin.Etcd
 		}
 		if why := p.wrong(v); asked && why != "" {

@@ -16,9 +16,9 @@ import (
 // a millisecond; on a machine that is busy, some hundred.
 const DefaultDiskTimeout = 500 * time.Millisecond
 
-// hungRead is the time after which a reading that does not end says that the
+// hungReadTimeout is the time after which a reading that does not end says that the
 // disk hangs. Writes are watched more closely, see [hostfs.DiskWatch].
-const hungRead = 10 * time.Second
+const hungReadTimeout = 10 * time.Second
 
 // Facts are what a node has on its disks, and what was seen beside that.
 type Facts struct {
@@ -117,7 +117,7 @@ func (o *Observer) disk(ctx context.Context) Facts {
 	if known && pending > 0 {
 		f.Node.FactsAge = max(o.opts.Now().Sub(f.at), 1)
 	}
-	if pending >= hungRead {
+	if pending >= hungReadTimeout {
 		f.Node.Storage = cluster.Storage{State: cluster.StorageHung, Path: o.opts.DataDir, Pending: pending}
 	}
 	return f

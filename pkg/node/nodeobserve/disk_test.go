@@ -89,7 +89,7 @@ func TestADiskThatNeverAnsweredIsNotTakenForAnEmptyOne(t *testing.T) {
 		o := New(Options{Name: "a", DataDir: "/data", Now: time.Now})
 		hang := make(chan struct{})
 		go o.reader.read(t.Context(), time.Now, func() Facts { <-hang; return Facts{} })
-		time.Sleep(hungRead)
+		time.Sleep(hungReadTimeout)
 		f := o.disk(t.Context())
 		n, s := f.Node, f.State
 		if n.Disk.State != cluster.DiskUnreadable || s.Assigned != nil || o.storage(n.Storage).State != cluster.StorageHung {

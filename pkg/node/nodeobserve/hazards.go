@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// unknownFor is how long a check that proved nothing counts, and presentFor one that has
+	// unknownAgeLimit is how long a check that proved nothing counts, and presentAgeLimit one that has
 	// found something: etcd repairs its list when it starts, and no file says so.
-	unknownFor = 10 * time.Second
-	presentFor = 30 * time.Second
-	// Data that cannot be read is pending for unreadGrace, and is read again each retryPeriod:
+	unknownAgeLimit = 10 * time.Second
+	presentAgeLimit = 30 * time.Second
+	// Data that cannot be read is pending for unreadGrace, and is read again each retryInterval:
 	// that of a member that has just been bootstrapped is not complete yet.
-	unreadGrace = 10 * time.Second
-	retryPeriod = time.Second
+	unreadGrace   = 10 * time.Second
+	retryInterval = time.Second
 )
 
 // A dataWatch checks the member's data for what the next minor version does not
@@ -137,11 +137,11 @@ func counts(found []cluster.Hazard) time.Duration {
 	for _, h := range found {
 		switch {
 		case h.State == cluster.HazardPresent && h.Kind != cluster.HazardOldLog:
-			long = min(long, presentFor)
+			long = min(long, presentAgeLimit)
 		case h.State == cluster.HazardUnknown:
-			long = min(long, unknownFor)
+			long = min(long, unknownAgeLimit)
 		case h.State == cluster.HazardPending:
-			long = min(long, retryPeriod)
+			long = min(long, retryInterval)
 		}
 	}
 	return long

@@ -31,7 +31,7 @@ func TestHazardsOfARealMember(t *testing.T) {
 	for (len(found) == 0 || found[0].State == cluster.HazardPending) && t.Context().Err() == nil {
 		found = l.of(dir, s, disk, now, hazards.Examine)
 		l.wait(t.Context())
-		now = now.Add(unknownFor)
+		now = now.Add(unknownAgeLimit)
 	}
 	from, to := etcdversion.Must("3.5.21"), etcdversion.Must("3.6.16")
 	if held := cluster.HazardsFrom(found, from, to); len(held) > 0 {
@@ -77,7 +77,7 @@ func TestWhatIsRepairedIsSeen(t *testing.T) {
 		t.Errorf("what is there is %s", got)
 	}
 	data = cluster.NoHazards()
-	now = now.Add(presentFor)
+	now = now.Add(presentAgeLimit)
 	state()
 	if got := state(); got != cluster.HazardAbsent {
 		t.Errorf("what was repaired is %s", got)
@@ -114,7 +114,7 @@ func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 		return cluster.HazardOf(l.found, cluster.HazardMembers)
 	}
 	for range 3 {
-		if h := after(retryPeriod); h.State != cluster.HazardPending || !strings.Contains(h.What, "no bucket") {
+		if h := after(retryInterval); h.State != cluster.HazardPending || !strings.Contains(h.What, "no bucket") {
 			t.Errorf("data that has just come is %s", h)
 		}
 	}
@@ -122,7 +122,7 @@ func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 		t.Errorf("data that has not been readable for long is %s", h)
 	}
 	data = cluster.NoHazards()
-	if h := after(unknownFor); h.State != cluster.HazardAbsent {
+	if h := after(unknownAgeLimit); h.State != cluster.HazardAbsent {
 		t.Errorf("data that can be read is %s", h)
 	}
 	data = unread

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// linkPeriod is how often a peer port that answers is tried again, linkRetry one
+	// linkInterval is how often a peer port that answers is tried again, linkRetryInterval one
 	// that does not.
-	linkPeriod = 15 * time.Second
-	linkRetry  = 3 * time.Second
+	linkInterval      = 15 * time.Second
+	linkRetryInterval = 3 * time.Second
 	// linkTimeout is how long a peer port may take to answer a question that needs
 	// nothing but its process.
 	linkTimeout = 3 * time.Second
@@ -79,9 +79,9 @@ func (w *linkWatch) due(now time.Time) (due []*link) {
 		return nil
 	}
 	for _, l := range w.links {
-		period := linkPeriod
+		period := linkInterval
 		if l.why != "" {
-			period = linkRetry
+			period = linkRetryInterval
 		}
 		if now.Sub(l.tried) >= period || now.Before(l.tried) {
 			due = append(due, l)

@@ -72,31 +72,31 @@ func TestLinks(t *testing.T) {
 			t.Errorf("tries %v", p.tries)
 		}
 		// What fails is tried again sooner than what does not, and is down since it last worked.
-		time.Sleep(linkRetry)
+		time.Sleep(linkRetryInterval)
 		links()
-		want("3 seconds later", links(), b, cluster.Link{Member: 3, Tried: true, Why: refused.Error(), Down: linkRetry})
+		want("3 seconds later", links(), b, cluster.Link{Member: 3, Tried: true, Why: refused.Error(), Down: linkRetryInterval})
 		if p.tries["b"] != 1 || p.tries["c"] != 2 {
 			t.Errorf("tries %v", p.tries)
 		}
 		p.set("c", nil)
-		time.Sleep(linkRetry)
+		time.Sleep(linkRetryInterval)
 		links()
 		want("when it works again", links(), b, cluster.Link{Member: 3, Tried: true})
 		// Who has no certificate has not tried, and knows what it knew.
 		p.set("c", errNotTried)
-		time.Sleep(linkPeriod)
+		time.Sleep(linkInterval)
 		links()
 		want("without a certificate", links(), b, cluster.Link{Member: 3, Tried: true})
 		p.set("c", nil)
 		// A port that swallows what it is sent holds up no observation, nor another link forever.
 		p.set("b", context.DeadlineExceeded)
-		time.Sleep(linkPeriod)
+		time.Sleep(linkInterval)
 		links()
 		want("while one hangs", links(), b, cluster.Link{Member: 3, Tried: true})
 		time.Sleep(linkTimeout)
 		synctest.Wait()
 		hung := cluster.Link{Member: 2, Tried: true, Why: context.DeadlineExceeded.Error()}
-		hung.Down = linkPeriod + linkTimeout
+		hung.Down = linkInterval + linkTimeout
 		want("when it has hung", links(), hung, cluster.Link{Member: 3, Tried: true})
 		// A learner that has not reported its name may lack the entries that the port is for.
 		members = append(members, cluster.Member{ID: 5, Learner: true, PeerURLs: []string{"e"}})

@@ -26,7 +26,7 @@ const (
 	// ReportTimeout is for one that has run for a while.
 	ReportTimeout   = time.Second
 	startingTimeout = 100 * time.Millisecond
-	starting        = 5 * time.Second
+	startingAge     = 5 * time.Second
 )
 
 // Observe returns what is seen of the node, and changes nothing. The report is nil where no
@@ -54,7 +54,7 @@ func (o *Observer) Observe(ctx context.Context) (Facts, *cluster.Report) {
 	if s.Assigned == nil || status.State != cluster.ProcessRunning {
 		return f, nil
 	}
-	young := o.opts.Now().Sub(status.Since) < starting
+	young := o.opts.Now().Sub(status.Since) < startingAge
 	asking, cancel := context.WithTimeout(ctx, o.timeout(ctx, young))
 	defer cancel()
 	r, err := o.report(asking, s, n)

@@ -45,7 +45,7 @@ func TestHowLongTheOwnEtcdIsWaitedFor(t *testing.T) {
 		{"for somebody with little time", within(time.Second), time.Minute, 400 * time.Millisecond, 500 * time.Millisecond},
 		{"for somebody with no time", within(0), time.Minute, -time.Second, 0},
 	} {
-		if got := o.timeout(tc.ctx, tc.age < starting); got < tc.min || got > tc.max {
+		if got := o.timeout(tc.ctx, tc.age < startingAge); got < tc.min || got > tc.max {
 			t.Errorf("%s is waited for %s", tc.name, got)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
 
-// logPeriod is how often a log is read that still has old entries.
-const logPeriod = 5 * time.Second
+// logInterval is how often a log is read that still has old entries.
+const logInterval = 5 * time.Second
 
 // A logWatch looks for old entries in the member's log, in the background: the log
 // may have some hundred MB.
@@ -39,7 +39,7 @@ func (o *Observer) oldLog(s nodestate.State) cluster.Hazard {
 	if w.token != s.Assigned.Token {
 		w.token, w.found, w.at = s.Assigned.Token, cluster.Hazard{}, time.Time{}
 	}
-	if w.found.State == cluster.HazardAbsent || w.busy || time.Since(w.at) < logPeriod {
+	if w.found.State == cluster.HazardAbsent || w.busy || time.Since(w.at) < logInterval {
 		return w.found
 	}
 	w.busy = true

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// rightsPeriod is how often etcd is asked what the daemon may do there. Each question
+	// rightsInterval is how often etcd is asked what the daemon may do there. Each question
 	// is an entry of raft's log.
-	rightsPeriod = time.Minute
-	// deniedPeriod is the same while the daemon lacks rights: somebody may be giving them.
-	deniedPeriod  = 10 * time.Second
-	rightsTimeout = 5 * time.Second
+	rightsInterval = time.Minute
+	// deniedInterval is the same while the daemon lacks rights: somebody may be giving them.
+	deniedInterval = 10 * time.Second
+	rightsTimeout  = 5 * time.Second
 )
 
 // A rightsWatch asks in the background what the daemon may do in etcd: reading may be
@@ -31,9 +31,9 @@ type rightsWatch struct {
 // due reports whether it is time to ask again.
 func (w *rightsWatch) due(now time.Time) bool {
 	if w.got != nil {
-		return now.Sub(w.at) >= deniedPeriod
+		return now.Sub(w.at) >= deniedInterval
 	}
-	return now.Sub(w.at) >= rightsPeriod
+	return now.Sub(w.at) >= rightsInterval
 }
 
 // noRoot returns what is known of the daemon's rights, and has it asked where that is due.

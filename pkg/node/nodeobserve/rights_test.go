@@ -19,7 +19,7 @@ func TestWhoLacksRightsAsksMoreOften(t *testing.T) {
 	}{
 		{"never asked", nil, time.Time{}, true},
 		{"allowed, half a minute ago", nil, now.Add(-30 * time.Second), false},
-		{"allowed, a minute ago", nil, now.Add(-rightsPeriod), true},
+		{"allowed, a minute ago", nil, now.Add(-rightsInterval), true},
 		{"denied, just now", denied, now.Add(-time.Second), false},
 		{"denied, half a minute ago", denied, now.Add(-30 * time.Second), true},
 	} {

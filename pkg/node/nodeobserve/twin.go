@@ -19,8 +19,8 @@ const (
 	// twinTimeout is for how long somebody at the member's old address is waited for. A
 	// machine that is off does not answer.
 	twinTimeout = 2 * time.Second
-	// heartbeat is etcd's default, with which a follower answers its leader.
-	heartbeat = 100 * time.Millisecond
+	// heartbeatInterval is etcd's default, with which a follower answers its leader.
+	heartbeatInterval = 100 * time.Millisecond
 )
 
 // A TwinError is returned where the disk of this machine is a copy of another one, whose
@@ -173,7 +173,7 @@ func (o *Observer) heard(ctx context.Context, id cluster.MemberID, lists [][]clu
 // hears is a time in which a leader has an answer to a heartbeat from each member that
 // runs.
 func (o *Observer) hears() time.Duration {
-	every := heartbeat
+	every := heartbeatInterval
 	if ms, err := strconv.Atoi(o.opts.UserEnv["ETCD_HEARTBEAT_INTERVAL"]); err == nil && ms > 0 {
 		every = time.Duration(ms) * time.Millisecond
 	}
