@@ -91,7 +91,8 @@ func (l *Local) unsettled(ctx context.Context, since *time.Time) bool {
 	}
 	status := l.o.Proc.Status()
 	now := cluster.Attempt{Process: status.State, Restarts: status.Restarts, Serves: l.observer.Serves(ctx, s)}
-	if now.Overdue = time.Since(*since) > l.o.startTimeout && !now.Serves; now.Overdue && l.observer.LacksMajority(ctx, s) {
+	now.Overdue = time.Since(*since) > l.o.startTimeout && !now.Serves
+	if now.Overdue && l.observer.LacksMajority(ctx, s) {
 		now.Overdue, *since = false, time.Now()
 	}
 	switch c.Judge(now) {

@@ -74,7 +74,8 @@ func TestLinks(t *testing.T) {
 		// What fails is tried again sooner than what does not, and is down since it last worked.
 		time.Sleep(linkRetryInterval)
 		links()
-		want("3 seconds later", links(), b, cluster.Link{Member: 3, Tried: true, Why: refused.Error(), Down: linkRetryInterval})
+		down := cluster.Link{Member: 3, Tried: true, Why: refused.Error(), Down: linkRetryInterval}
+		want("3 seconds later", links(), b, down)
 		if p.tries["b"] != 1 || p.tries["c"] != 2 {
 			t.Errorf("tries %v", p.tries)
 		}
