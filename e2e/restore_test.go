@@ -324,3 +324,32 @@ func TestCrashInARestore(t *testing.T) {
 
 // restoreCrash are the points that a restore always comes to.
 var restoreCrash = regexp.MustCompile(`^(restore-(stage|switch)|member-start.before-adopt|quarantine|request-close)`)
+
+// Two machines of three are gone for good, and after the restore the third loses its disk, too: the two
+// may run the cluster, until the operator says again that they do not.
+func TestRestoreAfterAllIsLostOneByOne(t *testing.T) {
+	t.Parallel()
+	c := restoring(t, quick...)
+	c.Bootstrap(3, v36, "a", "b", "c")
+	put(t, c, "k", "1")
+	name := takeBackup(t, c)
+	for _, n := range []string{"b", "c"} {
+		c.Node(n).Kill()
+	}
+	eventually(t, c, "nobody coordinates", func() error {
+		if r, err := c.Status(); err != nil || !strings.Contains(fmt.Sprint(r.Holds), "quorum-lost") &&
+			!strings.Contains(fmt.Sprint(r.Holds), "no-coordinator") {
+			return fmt.Errorf("holds %v, %w", r.Holds, err)
+		}
+		return nil
+	})
+	ctl(t, c, "--member-count=1", "restore-backup", name, "--lost=b,c")
+	restored(t, c, "k", "1")
+	put(t, c, "k", "2")
+	name = takeBackup(t, c)
+	c.Node("a").LoseDisk()
+	c.Node("a").Start()
+	c.WaitHold(harness.Soon, "cluster-lost")
+	queue(t, c, name, "--lost=b,c")
+	restored(t, c, "k", "2")
+}
