@@ -42,17 +42,21 @@ func (c checker) reached(m cluster.Member, accepted []cluster.NodeName) error {
 		if v.Learner || slices.Contains(accepted, v.Name) || !c.reliable(v) {
 			continue
 		}
-		for _, link := range c.reports(v.Name, m.ID) {
-			if !link.Tried {
-				return passing("peer-port", "%s has not tried the peer port of %s yet", v.Name, m.Name)
-			}
+		there, back := c.reports(v.Name, m.ID), c.reports(m.Name, v.ID)
+		untried := func(l cluster.Link) bool { return !l.Tried }
+		works := func(l cluster.Link) bool { return l.Tried && l.Why == "" }
+		switch {
+		case slices.ContainsFunc(there, untried):
+			return passing("peer-port", "%s has not tried the peer port of %s yet", v.Name, m.Name)
+		case slices.ContainsFunc(back, untried) && !slices.ContainsFunc(there, works):
+			return passing("peer-port", "%s has not tried the peer port of %s yet", m.Name, v.Name)
 		}
 		if !c.apart(v, m) {
 			continue
 		}
 		var down time.Duration
 		why := ""
-		for _, link := range append(c.reports(v.Name, m.ID), c.reports(m.Name, v.ID)...) {
+		for _, link := range append(there, back...) {
 			if why == "" || link.Down < down {
 				down, why = link.Down, link.Why
 			}

@@ -165,6 +165,18 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		obs.LeaseVoters.Names = []cluster.NodeName{"a", "b", "c", "d"}
 		return obs
 	}
+	closed := cluster.Link{Tried: true, Why: "x", Down: time.Minute}
+	back := func(link cluster.Link) cluster.Observation { // what the learner finds of a, which does not reach it
+		obs := learner(closed)
+		link.Member = 1
+		obs.Nodes[1].Links = []cluster.Link{link}
+		return obs
+	}
+	started := func(age time.Duration) cluster.Observation { // when the learner's etcd did
+		obs := learner(closed)
+		obs.Nodes[1].Process.Since = obs.At.Add(-age)
+		return obs
+	}
 	promote := &plan.Promote{Name: "b", ExpectVoters: 3}
 	for _, tc := range []struct {
 		name   string
@@ -178,6 +190,10 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		{"one that fails", learner(cluster.Link{Tried: true, Why: "x", Down: 9 * time.Second}), promote, true},
 		{"one that has failed for longer", learner(cluster.Link{Tried: true, Why: "x", Down: 10 * time.Second}), promote,
 			false},
+		{"one that fails, and the other was not tried", back(cluster.Link{}), promote, true},
+		{"one that fails, and so does the other", back(closed), promote, false},
+		{"one that fails, of an etcd that has just started", started(9 * time.Second), promote, true},
+		{"one that fails, of an etcd that started before that", started(10 * time.Second), promote, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := plan.Check(cluster.Spec{}, tc.obs, tc.op)

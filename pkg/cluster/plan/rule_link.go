@@ -63,8 +63,14 @@ func (l *view) linked(m cluster.Member) bool {
 		if v.ID == m.ID || !l.serves(v) {
 			continue
 		}
-		if there := l.link(v, m); there != nil && !there.Tried {
+		there, back := l.link(v, m), l.link(m, v)
+		if there != nil && !there.Tried {
 			l.hold(LearnerBehind, "%s has not tried the peer port of %s yet", l.called(v), l.called(m))
+			return false
+		}
+		// A port that the learner has not tried does not make up for one that is closed.
+		if back != nil && !back.Tried && (there == nil || there.Broken()) {
+			l.hold(LearnerBehind, "%s has not tried the peer port of %s yet", l.called(m), l.called(v))
 			return false
 		}
 		if link := l.apart(v, m); link != nil {
