@@ -91,8 +91,8 @@ func (c checker) lift(op *QuarantineLift) error {
 	if err := c.sharesStore(op.Node); err != nil {
 		return err
 	}
-	if by, of := c.openInstead(); by != "" {
-		return unsafe("restore", "%s does not answer or run, and let clients in to incarnation %s", by, of)
+	if why := c.openInstead(); why != "" {
+		return unsafe("restore", "%s", why)
 	}
 	voters, healthy := c.count(0)
 	if rec := newestRecord(c.obs); rec != nil && rec.Restored != nil && rec.Token == c.obs.Token &&

@@ -216,23 +216,39 @@ func (c checker) restoredAfter(rec cluster.Incarnation) bool {
 	return answer < len(c.obs.Nodes) && rec.Restored.Revision-c.obs.Revision >= aboveAll/2
 }
 
-// openInstead returns a node that does not answer, or whose process does not run, and let clients in
-// to an incarnation that has a record when it was seen last, while what runs has none, and no node lets
-// any in to it; empty for none.
-func (c checker) openInstead() (by cluster.NodeName, token cluster.Token) {
-	if recordedToken(c.obs, c.obs.Token) {
-		return "", ""
+// openInstead says which node may let clients in to an incarnation that has a record, while what runs
+// has none and no node lets any in to it: one that does not answer or run, and did so when it was seen
+// last; and where all members of what runs are known to be closed, one that does not answer and may have
+// begun to. It is empty for none.
+func (c checker) openInstead() string {
+	if len(c.obs.Store.Incarnations) == 0 || recordedToken(c.obs, c.obs.Token) {
+		return ""
 	}
+	closed := 0
 	for _, n := range c.obs.Nodes {
-		switch a := n.Assigned; {
-		case a == nil || a.Quarantined:
-		case a.Token == c.obs.Token:
-			return "", ""
-		case recordedToken(c.obs, a.Token) && !a.Stopped && (!n.Reachable || n.Process.State != cluster.ProcessRunning):
-			by, token = n.Name, a.Token
+		if n.Assigned == nil || n.Assigned.Token != c.obs.Token {
+			continue
+		}
+		if !n.Assigned.Quarantined {
+			return ""
+		}
+		if slices.ContainsFunc(c.obs.Members, func(m cluster.Member) bool { return m.Name == n.Name }) {
+			closed++
 		}
 	}
-	return by, token
+	for _, n := range c.obs.Nodes {
+		a := n.Assigned
+		there := a != nil && recordedToken(c.obs, a.Token)
+		switch {
+		case there && n.Reachable && (a.Stopped || n.Process.State == cluster.ProcessRunning):
+		case there && !a.Quarantined:
+			return fmt.Sprintf("%s does not answer or run, and let clients in to incarnation %s", n.Name, a.Token)
+		case n.Reachable || closed < len(c.obs.Members):
+		case there, a == nil && n.Disk.State != cluster.DiskEmpty:
+			return fmt.Sprintf("%s does not answer, and may let clients in to an incarnation that has a record", n.Name)
+		}
+	}
+	return ""
 }
 
 // recordAgain makes sure that a second record of what runs replaces nothing that
@@ -248,9 +264,8 @@ func (c checker) recordAgain(op *IncarnationCreate) error {
 				return unsafe("restore", "%s has what incarnation %s is to begin with", n.Name, newest.Token)
 			}
 		}
-		if by, of := c.openInstead(); by != "" {
-			return unsafe("restore", "%s does not answer or run, and let clients in to incarnation %s: %s lets none in", by, of,
-				op.Token)
+		if why := c.openInstead(); why != "" {
+			return unsafe("restore", "%s: %s lets none in", why, op.Token)
 		}
 		if c.restoredAfter(*newest) {
 			return unsafe("restore", "incarnation %s, which was to begin above all that %s has reached, may have begun", newest.Token,

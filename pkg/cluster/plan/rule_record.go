@@ -13,7 +13,6 @@ func ruleRecord(l *view) (Operation, verdict) {
 	s := l.obs.Store
 	if !s.Reachable {
 		l.hold(StoreUnreachable, "%s", l.storeProblem())
-		return nil, goOn
 	}
 	if on := mayServe(l.obs); len(on) > 0 {
 		l.hold(Restoring, "incarnation %s runs, has no record in the store, and lets no client in, but %s may let clients in "+
@@ -21,6 +20,9 @@ func ruleRecord(l *view) (Operation, verdict) {
 			"etcd-manager-ctl --backup-store=STORE forget-node NAME; for a member that is not to run again: etcdadm member stop",
 			l.obs.Token, names(on))
 		return nil, stop
+	}
+	if !s.Reachable {
+		return nil, goOn
 	}
 	known := slices.ContainsFunc(s.Incarnations, func(i cluster.Incarnation) bool { return i.Token == l.obs.Token })
 	// A restore that never began does not end what runs, and its record must not do
@@ -85,8 +87,9 @@ func (l *view) laterRestored(rec *cluster.Incarnation) (on []cluster.NodeName) {
 
 // mayServe returns the nodes that do not answer, or whose process does not run, and may let clients
 // in to an incarnation that has a record, where what runs has none and lets no client in: a newer
-// record of it would end what has the writes of clients. What an operation has stopped, and a node that
-// was seen last without a member or with one of yet another incarnation, lets none in.
+// record of it would end what has the writes of clients. What an operation has stopped on a node that
+// answers lets none in, nor does a node that was seen last without a member or with one of yet another
+// incarnation.
 func mayServe(obs cluster.Observation) (on []cluster.NodeName) {
 	if len(obs.Store.Incarnations) == 0 || recordedToken(obs, obs.Token) {
 		return nil
@@ -97,7 +100,7 @@ func mayServe(obs cluster.Observation) (on []cluster.NodeName) {
 		switch {
 		case a == nil && !n.Reachable && n.Disk.State != cluster.DiskEmpty:
 			on = append(on, n.Name)
-		case a == nil || a.Stopped || runs || !recordedToken(obs, a.Token):
+		case a == nil || n.Reachable && a.Stopped || runs || !recordedToken(obs, a.Token):
 		case !a.Quarantined:
 			on, did = append(on, n.Name), append(did, n.Name)
 		case !n.Reachable:
