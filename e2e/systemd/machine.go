@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -43,10 +44,17 @@ func (m *Machine) Run(ctx context.Context, script string) Result {
 	return r
 }
 
+// notLast matches a command that must fail and is not the last one of its script: the shell goes on
+// where it succeeds.
+var notLast = regexp.MustCompile(`(^|[;\n])\s*! [^;\n]*[;\n]\s*\S`)
+
 // Do runs a script that has to succeed, stopping at its first error, and
 // returns what it wrote to standard output without the last newline.
 func (m *Machine) Do(script string) string {
 	m.t.Helper()
+	if notLast.MatchString(script) {
+		m.t.Fatalf("a command after ! is not the last one, so that nothing notices its success: %s", script)
+	}
 	r := m.Run(m.t.Context(), "set -e\n"+script)
 	if r.Code != 0 {
 		m.t.Fatalf("%s: %s\n%s", m.Name, script, r)

@@ -40,7 +40,7 @@ func TestDebianPackage(t *testing.T) {
 	contains(t, "the program", m.Do("etcd-manager version; etcdadm --version"), "etcd-manager v0.1.0", "version v0.1.0")
 	m.Do("systemd-analyze verify etcd-manager.service etcd-backup.service etcdadm-certs-renew.timer")
 	for _, unit := range []string{"etcd-manager.service", "etcd-backup.service", "etcdadm-certs-renew.timer"} {
-		m.Do("! systemctl is-enabled -q " + unit + "; test $(systemctl is-active " + unit + ") = inactive")
+		m.Do("test $(systemctl is-active " + unit + ") = inactive; ! systemctl is-enabled -q " + unit)
 	}
 
 	say(t, "the timer renews what ends soon")

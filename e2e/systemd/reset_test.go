@@ -80,7 +80,7 @@ func TestAMemberThatLostItsDataIsNotStarted(t *testing.T) {
 	m3.Do("systemctl stop etcd.service; rm -rf /var/lib/etcd/*")
 	r := m3.Fails("etcdadm join " + url(m1) + " --version " + newer)
 	contains(t, "the refusal", r.Stderr, "--replace-member")
-	m3.Do("! systemctl is-active --quiet etcd.service; test ! -e /var/lib/etcd/member")
+	m3.Do("test ! -e /var/lib/etcd/member; ! systemctl is-active --quiet etcd.service")
 	u := begin(t, machines)
 	const page, heading, of = "docs/etcdadm.md", "## Members", 3
 	u.each(block(t, page, heading, 2, of), m3)
