@@ -40,6 +40,8 @@ type dataWatch struct {
 	at       time.Time
 	// unread is when the data could not be read for the first time, zero if it could be last.
 	unread time.Time
+	// overtaken counts what makes a check that is under way old.
+	overtaken int
 }
 
 // of returns what is known of the node's data, and has examine check it if there is
@@ -63,17 +65,18 @@ func (l *dataWatch) of(dir string, s nodestate.State, disk cluster.Disk, now tim
 	}
 	if !l.checking && (l.files != files || now.Sub(l.at) >= counts(l.found) || now.Before(l.at)) {
 		l.checking, l.at = true, now
-		l.checks.Go(func() { l.check(whose, data, files, examine) })
+		began := l.overtaken
+		l.checks.Go(func() { l.check(whose, data, files, began, examine) })
 	}
 	return l.found
 }
 
-func (l *dataWatch) check(whose, data, files string, examine Examiner) {
+func (l *dataWatch) check(whose, data, files string, began int, examine Examiner) {
 	found := examine(datadir.At(data))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checking = false
-	if l.whose == whose {
+	if l.whose == whose && l.overtaken == began {
 		l.files, l.found = files, l.judge(found)
 	}
 }
@@ -105,6 +108,7 @@ func (l *dataWatch) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.whose = ""
+	l.overtaken++
 }
 
 // take takes over what has been found meanwhile.
@@ -112,6 +116,7 @@ func (l *dataWatch) take(found []cluster.Hazard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.found != nil {
+		l.overtaken++
 		l.found = l.judge(found)
 	}
 }

@@ -131,3 +131,42 @@ func TestDataThatCannotBeReadIsPendingAtFirst(t *testing.T) {
 		t.Errorf("data of another member is %s", h)
 	}
 }
+
+// A check that began before what it finds was forgotten, or known better, proves nothing.
+func TestAnOvertakenCheckIsDropped(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(nodestate.DataDir(dir, "t1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := nodestate.State{Assigned: &cluster.Assigned{Token: "t1", Version: etcdversion.Must("3.5.35")}}
+	disk := cluster.Disk{State: cluster.DiskData, Token: "t1", MemberID: 1}
+	absent := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardAbsent}}
+	present := []cluster.Hazard{{Kind: cluster.HazardMembers, State: cluster.HazardPresent}}
+	now := time.Unix(1000, 0)
+	for name, overtake := range map[string]func(*dataWatch){
+		"forgotten": func(l *dataWatch) {
+			l.forget()
+			l.of(dir, s, disk, now, nil) // one is under way: none begins
+		},
+		"known better": func(l *dataWatch) { l.take(present) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l dataWatch
+			begun, goOn := make(chan bool), make(chan bool)
+			l.of(dir, s, disk, now, func(datadir.Dir) []cluster.Hazard {
+				close(begun)
+				<-goOn
+				return absent
+			})
+			<-begun
+			overtake(&l)
+			close(goOn)
+			l.wait(t.Context())
+			got := l.of(dir, s, disk, now, func(datadir.Dir) []cluster.Hazard { return present })
+			if len(got) > 0 && got[0].State == cluster.HazardAbsent {
+				t.Errorf("the node goes by a check that is old: %v", got)
+			}
+			l.wait(t.Context())
+		})
+	}
+}

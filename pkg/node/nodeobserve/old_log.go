@@ -23,6 +23,8 @@ type logWatch struct {
 	found cluster.Hazard
 	at    time.Time
 	busy  bool
+	// overtaken counts what makes a reading that is under way old.
+	overtaken int
 }
 
 // oldLog returns what is known of the member's log, and has it read where that is
@@ -43,12 +45,13 @@ func (o *Observer) oldLog(s nodestate.State) cluster.Hazard {
 		return w.found
 	}
 	w.busy = true
+	began := w.overtaken
 	go func() {
 		found := o.examineLog(s)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.busy, w.at = false, time.Now()
-		if w.token == s.Assigned.Token {
+		if w.token == s.Assigned.Token && w.overtaken == began {
 			w.found = found
 		}
 	}()
@@ -60,6 +63,7 @@ func (w *logWatch) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.token = ""
+	w.overtaken++
 }
 
 // take takes over what has been found meanwhile.
@@ -67,6 +71,7 @@ func (w *logWatch) take(token cluster.Token, found []cluster.Hazard) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.token, w.found = token, cluster.HazardOf(found, cluster.HazardOldLog)
+	w.overtaken++
 }
 
 // settledBefore reports whether all members run this one's minor version, and the next
