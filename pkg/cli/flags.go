@@ -11,11 +11,18 @@ import (
 // onlyKey is the annotation of a flag of a whole tree that only some commands use.
 const onlyKey = "help-only"
 
+// alsoKey is the annotation of a flag that has other names.
+const alsoKey = "also-named"
+
 // Alias takes another name for a flag of fs, a command's own, under which it was known before or is known in another
 // program. Help names it beside the flag; what is said of a value names the flag.
 func Alias(fs *pflag.FlagSet, name, other string) {
 	if f := fs.Lookup(name); f != nil {
 		f.Usage += "; also --" + other
+		if f.Annotations == nil {
+			f.Annotations = map[string][]string{}
+		}
+		f.Annotations[alsoKey] = append(f.Annotations[alsoKey], other)
 	}
 	before := fs.GetNormalizeFunc()
 	fs.SetNormalizeFunc(func(fs *pflag.FlagSet, n string) pflag.NormalizedName {

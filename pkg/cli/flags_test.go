@@ -40,6 +40,7 @@ func TestAFlagIsShownWhereItIsUsed(t *testing.T) {
 func TestAFlagIsTakenWhereverItStands(t *testing.T) {
 	for line, want := range map[string]string{
 		"--count=3 grow": "", "grow --count=3": "", "grow --step=3": "", "grow --pace=3": "", "show --pace 3": "",
+		"grow -step=3": "", "grow -pace=3": "", "show -pace 3": "", "grow -pace=x": "--step",
 		"--count=3 show": "--count is for grow; tool show does not use it",
 		"show --count=3": "--count is for grow; tool show does not use it",
 		"--count=3":      "--count is for grow; tool does not use it",

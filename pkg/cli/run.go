@@ -147,17 +147,32 @@ func wantsJSON(cmd *cobra.Command, args []string) bool {
 	return false
 }
 
-// allFlags returns the flags of all commands of a tree.
+// allFlags returns the flags of all commands of a tree, each under all of its names.
 func allFlags(root *cobra.Command) *pflag.FlagSet {
 	all := pflag.NewFlagSet(root.Name(), pflag.ContinueOnError)
+	others := pflag.NewFlagSet(root.Name(), pflag.ContinueOnError)
 	var add func(*cobra.Command)
 	add = func(c *cobra.Command) {
-		all.AddFlagSet(c.PersistentFlags())
-		all.AddFlagSet(c.Flags())
+		for _, fs := range []*pflag.FlagSet{c.PersistentFlags(), c.Flags()} {
+			all.AddFlagSet(fs)
+			fs.VisitAll(func(f *pflag.Flag) { addOthers(others, f) })
+		}
 		for _, sub := range c.Commands() {
 			add(sub)
 		}
 	}
 	add(root)
+	all.AddFlagSet(others)
 	return all
+}
+
+// addOthers adds f under the other names that [Alias] gave it.
+func addOthers(fs *pflag.FlagSet, f *pflag.Flag) {
+	for _, name := range f.Annotations[alsoKey] {
+		if fs.Lookup(name) == nil {
+			other := *f
+			other.Name, other.Shorthand = name, ""
+			fs.AddFlag(&other)
+		}
+	}
 }

@@ -289,6 +289,8 @@ func TestUsageErrorsNameTheirFlag(t *testing.T) {
 		{"--learner-timeout -1m0s", "--learner-timeout=-1m"},
 		{"--backup-fresh -1m0s", "--backup-fresh=-1m"},
 		{"--insecure", "--insecure=maybe"},
+		{"--backup-trusted-signers: ", "-backup-trusted-signers=/no/way"},
+		{"--backup-trusted-signers: ", "-trusted-signers=/no/way"},
 		{"--etcd-log=journal is unknown", "--etcd-log=journal"},
 		{"unknown command", "now"},
 	} {

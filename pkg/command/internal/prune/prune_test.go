@@ -155,7 +155,7 @@ func TestPolicyOfFlagsAndVariables(t *testing.T) {
 		{"--by-clock", map[string]string{DailyVariable: "20y"}, 4},
 		{"--by-clock --daily=90d", map[string]string{DailyVariable: "20y"}, 3},
 		{"--by-clock --hourly=90m --daily=100m", nil, 2},
-
+		{"-by-clock -hourly 90m -daily=100m", nil, 2},
 		{"--by-clock", map[string]string{HourlyVariable: "90m", DailyVariable: "100m"}, 2},
 		{"--max-count=1", nil, 2},
 		{"--max-size=1B", nil, 2},
