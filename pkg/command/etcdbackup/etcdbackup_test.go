@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -150,6 +152,29 @@ func TestFlagsAndVariables(t *testing.T) {
 	if _, _, err = parse(t, map[string]string{"ETCD_BACKUP_VERIFY": "perhaps"}, "--cluster-name=x"); err == nil ||
 		!strings.Contains(err.Error(), "ETCD_BACKUP_VERIFY") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTheVariablesOfTrustedSigners: which signers count is not left to which of two names is read.
+func TestTheVariablesOfTrustedSigners(t *testing.T) {
+	const name, before = "ETCD_BACKUP_TRUSTED_SIGNERS", "ETCD_BACKUP_BACKUP_TRUSTED_SIGNERS"
+	for _, tc := range []struct {
+		env     map[string]string
+		args    []string
+		trusted string
+		want    string
+	}{
+		{map[string]string{name: "/no/new"}, nil, "[/no/new]", "--trusted-signers: "},
+		{map[string]string{before: "/no/old"}, nil, "[/no/old]", "--trusted-signers: "},
+		{map[string]string{name: "/no/new", before: "/no/old"}, nil, "[]", name + " and " + before + " are both set"},
+		{map[string]string{name: "/no/new", before: "/no/old"}, []string{"--trusted-signers=/no/flag"}, "[/no/flag]",
+			"--trusted-signers: "},
+	} {
+		_, f, err := parse(t, tc.env, append(tc.args, "--cluster-name=x")...)
+		if got := fmt.Sprint(f.trusted); got != tc.trusted || !errors.As(err, new(*cli.UsageError)) ||
+			!strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%v %q: %s, %v", tc.env, tc.args, got, err)
+		}
 	}
 }
 

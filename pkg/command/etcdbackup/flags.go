@@ -1,6 +1,7 @@
 package etcdbackup
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
@@ -100,8 +101,8 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
 	var wrong error
 	fs.VisitAll(func(flag *pflag.Flag) {
 		value := env(variable(flag.Name))
-		if flag.Name == signersFlag && value == "" {
-			value = env(variable("backup-" + signersFlag)) // the daemon's name of it
+		if flag.Name == signersFlag && !flag.Changed {
+			value, wrong = signersOf(env, wrong)
 		}
 		if flag.Changed || flag.Hidden || value == "" || flag.Name == "help" || flag.Name == "help-all" ||
 			flag.Name == "version" {
@@ -112,6 +113,19 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) string) error {
 		}
 	})
 	return wrong
+}
+
+// signersOf returns the variable of the trusted signers, which has two names. Both
+// together are refused: none of the signers may be left out without a word.
+func signersOf(env func(string) string, wrong error) (string, error) {
+	name, other := variable(signersFlag), variable("backup-"+signersFlag) // the daemon's name of it
+	if env(name) != "" && env(other) != "" {
+		return "", cmp.Or[error](wrong, &cli.UsageError{
+			Text: name + " and " + other + " are both set, and mean the same",
+			Next: "set one of them; more than one file: --" + signersFlag + ", once for each",
+		})
+	}
+	return cmp.Or(env(name), env(other)), wrong
 }
 
 // config turns the flags into what the agent runs by. Every error is a usage
