@@ -251,7 +251,7 @@ func (d *Daemon) openFleet(ctx context.Context) error {
 		Cluster: d.c.ClusterName, Name: d.name, Boot: d.node.boot, Self: d.node, Pool: d.pool, View: d.view,
 		Records: d.store, Peers: d.peerGroup.peers, Now: d.now, Fit: d.fit, Progress: d.runs,
 		Undrained: func(node cluster.NodeName, why error) {
-			d.log.Warn("the member is removed without being drained: what clients ask of it now may fail", "node", node, "error", why)
+			d.log.Warn("the member could not be drained, its removal is next: what clients ask of it now may fail", "node", node, "error", why)
 		},
 	}
 	if d.keys.keyless == nil {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -42,6 +43,46 @@ func DrainFor(obs cluster.Observation, op Operation) *MemberDrain {
 		case !l.runsMember(n, m) || n.Assigned.Quarantined || m.Version.Compare(drains) < 0:
 		default:
 			return &MemberDrain{Node: n.Name, ExpectToken: n.Assigned.Token, ExpectMemberID: m.ID}
+		}
+	}
+	return nil
+}
+
+// Undrained says why [DrainFor] has no order for a voter that clients use and that op removes, and
+// whose node could be given one. It is nil where there is an order, or none is needed.
+func Undrained(obs cluster.Observation, op Operation) (cluster.NodeName, error) {
+	remove, ok := op.(*Remove)
+	if !ok || remove.ID == obs.Leader || DrainFor(obs, op) != nil {
+		return "", nil
+	}
+	l := newView(cluster.Spec{}, obs)
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		if m.ID != remove.ID || !l.serves(m) || n == nil || !n.Reachable || !l.runsMember(n, m) || n.Assigned.Quarantined {
+			continue
+		}
+		if !m.Version.IsZero() && m.Version.Compare(drains) < 0 {
+			return n.Name, fmt.Errorf("etcd %s may break off what clients have asked when it is asked to end, %s and later do not",
+				m.Version, drains)
+		}
+		if err := l.young(minProcessAge); err != nil {
+			return n.Name, err
+		}
+	}
+	return "", nil
+}
+
+// young says which voter that serves is not known to have run for so long, nil for none.
+func (l *view) young(d time.Duration) error {
+	for _, m := range l.voters {
+		n := l.nodeOf(m)
+		switch {
+		case !l.serves(m):
+		case n == nil || n.Process.Since.IsZero():
+			return fmt.Errorf("it is not known for how long the etcd of %s has run, and etcd may refuse removals at first", m.Name)
+		case l.obs.At.Sub(n.Process.Since) < d:
+			return fmt.Errorf("the etcd of %s has run for %s, and until it has for %s etcd may refuse removals", m.Name,
+				l.obs.At.Sub(n.Process.Since).Round(time.Second), d)
 		}
 	}
 	return nil

@@ -97,6 +97,52 @@ func TestWhoIsDrained(t *testing.T) {
 	}
 }
 
+// TestWhyNobodyIsDrained: what keeps an order back though the node could be given it is not kept quiet.
+func TestWhyNobodyIsDrained(t *testing.T) {
+	removeB := &plan.Remove{ID: 2, ExpectName: "b", ExpectVoters: 2}
+	young := func(i int) func(*cluster.Observation) {
+		return func(o *cluster.Observation) { o.Nodes[i].Process.Since = o.At.Add(-9 * time.Second) }
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(obs *cluster.Observation)
+		op     plan.Operation
+		want   string
+	}{
+		{"it is drained", func(*cluster.Observation) {}, removeB, ""},
+		{"nobody is removed", young(1), &plan.MoveLeader{To: "b"}, ""},
+		{"it has not run for long", young(1), removeB,
+			"the etcd of b has run for 9s, and until it has for 10s etcd may refuse removals"},
+		{"another one has not", young(0), removeB,
+			"the etcd of a has run for 9s, and until it has for 10s etcd may refuse removals"},
+		{"nobody knows", func(o *cluster.Observation) { o.Nodes[0].Process.Since = time.Time{} }, removeB,
+			"it is not known for how long the etcd of a has run, and etcd may refuse removals at first"},
+		{"its etcd is older", func(o *cluster.Observation) { o.Members[1].Version = etcdversion.Must("3.5.20") }, removeB,
+			"etcd 3.5.20 may break off what clients have asked when it is asked to end, 3.5.21 and later do not"},
+		{"it is closed to clients", func(o *cluster.Observation) {
+			young(1)(o)
+			o.Nodes[1].Assigned.Quarantined = true
+		}, removeB, ""},
+		{"its node does not answer", func(o *cluster.Observation) {
+			young(0)(o)
+			o.Nodes[1].Reachable = false
+		}, removeB, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			obs := two()
+			tc.change(&obs)
+			node, err := plan.Undrained(obs, tc.op)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tc.want || (node == "b") != (tc.want != "") {
+				t.Errorf("%s: %q, want %q", node, got, tc.want)
+			}
+		})
+	}
+}
+
 // TestWhatMayNotBeRemovedIsNotDrained: its process ends.
 func TestWhatMayNotBeRemovedIsNotDrained(t *testing.T) {
 	drain := func(node cluster.NodeName, token cluster.Token, id cluster.MemberID) plan.Operation {

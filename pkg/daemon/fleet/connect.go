@@ -41,7 +41,7 @@ type ConnectOptions struct {
 	Insecure, EtcdInsecure bool
 	// Answered, if it is set, is called by Do once a daemon has answered.
 	Answered func()
-	// Undrained hears of members that are removed without having been drained; nil ignores it.
+	// Undrained hears of members that could not be drained, right before their removal; nil ignores it.
 	Undrained func(node cluster.NodeName, why error)
 }
 

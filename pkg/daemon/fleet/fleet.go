@@ -49,7 +49,7 @@ type Options struct {
 	Store func(ctx context.Context) observe.StoreAnswer
 	// Heard is called with every answer of another node; nil ignores them.
 	Heard func(node cluster.NodeName, a cluster.Answer)
-	// Undrained hears of members that are removed without having been drained; nil ignores it.
+	// Undrained hears of members that could not be drained, right before their removal; nil ignores it.
 	Undrained func(node cluster.NodeName, why error)
 	Now       func() time.Time
 	// Fit and Progress are those of [newLease]; nil for always.

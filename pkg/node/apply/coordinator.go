@@ -60,8 +60,8 @@ type Coordinator struct {
 	// Etcd connects to the given client URLs.
 	Etcd func(clientURLs []string) (Etcd, error)
 	Now  func() time.Time
-	// Undrained hears of a node whose member is removed without having been drained, as its
-	// order failed; nil for nobody.
+	// Undrained hears of a node whose member could not be drained, and why, right before the
+	// member's removal is asked for; nil for nobody.
 	Undrained func(node cluster.NodeName, why error)
 }
 
@@ -158,9 +158,7 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 		}
 		return c.send(ctx, obs, op)
 	}
-	if drain := plan.DrainFor(obs, op); drain != nil {
-		c.drain(ctx, spec, obs, drain)
-	}
+	node, undrained := c.drainFor(ctx, spec, obs, op)
 	proven, done, _, err := c.confirm(ctx, obs, op)
 	if err != nil {
 		return err
@@ -168,6 +166,9 @@ func (c *Coordinator) Do(ctx context.Context, spec cluster.Spec, obs cluster.Obs
 	defer done()
 	if err := c.fresh(obs, op); err != nil {
 		return err
+	}
+	if undrained != nil && c.Undrained != nil && proven.Err() == nil {
+		c.Undrained(node, undrained)
 	}
 	name := pointOf(op)
 	crashpoint.Hit(name + ".before")

@@ -22,21 +22,23 @@ const (
 	drainDeadline = 3 * time.Second
 )
 
-// drain has the node of a member that is about to be removed drain it. That it could not
-// be done keeps nobody from being removed, so no error is returned: it is given to Undrained.
-func (c *Coordinator) drain(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op *plan.MemberDrain) {
-	if plan.Check(spec, obs, op) != nil {
-		return
+// drainFor has the node of a voter that is about to be removed by op drain it. It returns
+// the node and why it could not, which keeps nobody from being removed.
+func (c *Coordinator) drainFor(ctx context.Context, spec cluster.Spec, obs cluster.Observation, op plan.Operation) (
+	cluster.NodeName, error) {
+	drain := plan.DrainFor(obs, op)
+	if drain == nil {
+		return plan.Undrained(obs, op)
 	}
-	remove := &plan.Remove{ID: op.ExpectMemberID}
-	if newVotersServe(ctx, c.Etcd, obs, remove) != nil {
-		return // the removal will say so
+	if err := plan.Check(spec, obs, drain); err != nil {
+		return drain.Node, err
+	}
+	if newVotersServe(ctx, c.Etcd, obs, op) != nil {
+		return "", nil // the removal will say so
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
 	defer cancel()
-	if err := c.send(ctx, obs, op); err != nil && c.Undrained != nil {
-		c.Undrained(op.Node, err)
-	}
+	return drain.Node, c.send(ctx, obs, drain)
 }
 
 // drain uses what etcd does when it is asked to end: it closes the ports for its clients, answers

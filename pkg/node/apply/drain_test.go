@@ -89,9 +89,20 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 		want    []string
 		// reported is what is said of an order that failed.
 		reported string
+		// ended is that the context ends while it is drained.
+		ended bool
+		// lost is that the lease cannot be confirmed after that.
+		lost bool
 	}{
 		{name: "it is drained", want: drained},
 		{name: "its node cannot do it", want: drained, reported: "c: not understood",
+			execute: func(context.Context, cluster.Term) error { return errors.New("not understood") }},
+		{name: "the command ends meanwhile", ended: true,
+			execute: func(context.Context, cluster.Term) error { return context.Canceled }},
+		{name: "its etcd has not run for long", want: []string{"close", "close", "remove 3", "close"},
+			reported: "c: the etcd of c has run for 5s, and until it has for 10s etcd may refuse removals",
+			change:   func(st *stage) { st.obs.Nodes[2].Process.Since = noon.Add(-5 * time.Second) }},
+		{name: "its lease is lost meanwhile", lost: true,
 			execute: func(context.Context, cluster.Term) error { return errors.New("not understood") }},
 		{name: "the last try failed", want: []string{"close", "close", "remove 3", "close"},
 			change: func(st *stage) {
@@ -102,7 +113,19 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st := newStage()
-			st.execute = tc.execute
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.execute != nil {
+				st.execute = func(sent context.Context, term cluster.Term) error {
+					if tc.ended {
+						cancel()
+					}
+					if tc.lost {
+						st.lost = errors.New("lost")
+					}
+					return tc.execute(sent, term)
+				}
+			}
 			st.runs()
 			if tc.change != nil {
 				tc.change(st)
@@ -110,14 +133,16 @@ func TestAVoterIsDrainedBeforeItIsRemoved(t *testing.T) {
 			reported := ""
 			c := st.coordinator()
 			c.Undrained = func(node cluster.NodeName, why error) { reported = fmt.Sprintf("%s: %s", node, why) }
-			err := c.Do(t.Context(), cluster.Spec{}, st.obs, removeC)
+			err := c.Do(ctx, cluster.Spec{}, st.obs, removeC)
 			if (err == nil) != (tc.want != nil) {
 				t.Fatal(err)
 			}
 			if reported != tc.reported {
 				t.Errorf("it is reported %q, want %q", reported, tc.reported)
 			}
-			st.said(t, tc.want...)
+			if !tc.ended && !tc.lost {
+				st.said(t, tc.want...)
+			}
 		})
 	}
 }
