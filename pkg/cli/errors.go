@@ -185,6 +185,8 @@ func hintOf(err error) string {
 		return ""
 	case kind == KindStale:
 		return "observe again: etcdadm plan"
+	case errors.As(err, &unsafe) && unsafe.Ports:
+		return "open the peer port between all members, in both directions"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "quorum":
 		return "repair the unhealthy voters first, see which: etcdadm status"
 	case errors.As(err, &unsafe) && unsafe.Invariant == "backup":

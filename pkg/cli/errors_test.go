@@ -81,6 +81,7 @@ func TestErrorsHaveCodesAndHints(t *testing.T) {
 		{"held without a reason", &HeldError{}, 3, "-"},
 		{"no backup", &plan.UnsafeError{Invariant: "backup"}, 3, "backup take"},
 		{"a peer port", &plan.UnsafeError{Invariant: "peer-port"}, 3, "--accept-unreached=NAME"},
+		{"peer ports for a majority", &plan.UnsafeError{Invariant: "quorum", Ports: true}, 5, "open the peer port"},
 		{"other invariant", &plan.UnsafeError{Invariant: "one-change"}, 3, "etcdadm plan"},
 		{"stale", &plan.StaleError{Want: "3 voters", Got: "2"}, 4, "etcdadm plan"},
 		{"quorum", quorum, 5, "unhealthy voters"},

@@ -17,6 +17,8 @@ type UnsafeError struct {
 	Text      string
 	// Passes says that this passes without anybody's doing: etcd or a daemon is at it.
 	Passes bool
+	// Ports says that it is for want of peer ports that members reach, and not of healthy voters.
+	Ports bool
 }
 
 func (e *UnsafeError) Error() string { return fmt.Sprintf("unsafe (%s): %s", e.Invariant, e.Text) }
@@ -28,6 +30,12 @@ func unsafe(invariant, format string, args ...any) error {
 // passing is an unsafe error that waiting ends.
 func passing(invariant, format string, args ...any) error {
 	return &UnsafeError{Invariant: invariant, Text: fmt.Sprintf(format, args...), Passes: true}
+}
+
+// scattered is an unsafe error of voters none of which would reach a majority of the others.
+func scattered(how string, name cluster.NodeName) error {
+	return &UnsafeError{Invariant: "quorum", Ports: true,
+		Text: fmt.Sprintf("%s %s no leader would reach a majority of the voters at their peer ports", how, name)}
 }
 
 // Check reports whether op would break an invariant in obs. It is written

@@ -52,7 +52,7 @@ func (c checker) promote(op *Promote) error {
 			return unsafe("quorum", "promoting %s would leave %d healthy voters of %d", op.Name, healthy+1, voters+1)
 		}
 		if voters, _ := c.count(0); c.together(0, &m) < cluster.Quorum(voters+1) {
-			return unsafe("quorum", "with %s no leader would reach a majority of the voters at their peer ports", op.Name)
+			return scattered("with", op.Name)
 		}
 		if err := c.reached(m, op.AcceptUnreached); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (c checker) removeVoter(m cluster.Member) error {
 		return unsafe("quorum", "removing %s would leave %d healthy voters of %d", m.Name, healthy, left)
 	}
 	if c.together(m.ID, nil) < cluster.Quorum(left) {
-		return unsafe("quorum", "without %s no leader would reach a majority of the voters at their peer ports", m.Name)
+		return scattered("without", m.Name)
 	}
 	if err := c.follows(c.votingNodes(m.ID), c.obs.LeaseVoters.Names); err != nil {
 		return err

@@ -57,7 +57,7 @@ func (c checker) stop(name cluster.NodeName) error {
 		return unsafe("quorum", "stopping %s would leave %d healthy voters of %d", name, left, voters)
 	}
 	if c.together(m.ID, nil) < cluster.Quorum(voters) {
-		return unsafe("quorum", "without %s no leader would reach a majority of the voters at their peer ports", name)
+		return scattered("without", name)
 	}
 	return nil
 }

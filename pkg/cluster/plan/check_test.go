@@ -272,6 +272,8 @@ func TestCheckRefuses(t *testing.T) {
 			var stale *plan.StaleError
 			switch {
 			case tt.invariant == "stale" && errors.As(err, &stale):
+			case errors.As(err, &unsafe) && unsafe.Ports != strings.Contains(unsafe.Text, "at their peer ports"):
+				t.Errorf("%v: for want of peer ports: %t", err, unsafe.Ports)
 			case errors.As(err, &unsafe) && unsafe.Invariant == tt.invariant:
 			default:
 				t.Errorf("Check returned %v, want a breach of %s", err, tt.invariant)
