@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
@@ -54,12 +56,31 @@ func (c checker) promote(op *Promote) error {
 		if voters, _ := c.count(0); c.together(0, &m) < cluster.Quorum(voters+1) {
 			return scattered("with", op.Name)
 		}
+		if err := c.accepts(op.AcceptUnreached); err != nil {
+			return err
+		}
 		if err := c.reached(m, op.AcceptUnreached); err != nil {
 			return err
 		}
 		return c.follows(append(c.votingNodes(0), c.hostName(m)), c.obs.LeaseVoters.Names)
 	}
 	return &StaleError{Want: fmt.Sprintf("a learner %s", op.Name), Got: "none"}
+}
+
+// accepts makes sure that who is accepted as unreached is a voter, and not misspelled.
+func (c checker) accepts(names []cluster.NodeName) error {
+	var voters []string
+	for _, m := range c.obs.Members {
+		if !m.Learner {
+			voters = append(voters, string(m.Name))
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(voters, string(name)) {
+			return unsafe("unknown", "--accept-unreached=%s names no voter, the voters are %s", name, strings.Join(voters, ", "))
+		}
+	}
+	return nil
 }
 
 func (c checker) remove(op *Remove) error {
