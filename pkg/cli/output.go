@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 // A Format is the form in which a command prints what it found.
@@ -33,7 +35,8 @@ type Output struct {
 	format  Format
 	allowed []Format
 	// Paste, if it is set, makes the command lines in a text such that can be pasted: in what is
-	// for people, and in the strings of what is for programs, which show them to people.
+	// for people, and in the strings of what is for programs, which show them to people. It changes
+	// nothing but [plan.StoreFlag].
 	Paste func(text string) string
 }
 
@@ -111,7 +114,7 @@ var stringLiteral = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 // marshal writes v as JSON, with command lines that can be pasted.
 func (o *Output) marshal(v any) ([]byte, error) {
 	b, err := marshal(v)
-	if err != nil || o.Paste == nil {
+	if err != nil || o.Paste == nil || !bytes.Contains(b, []byte(plan.StoreFlag)) {
 		return b, err
 	}
 	return stringLiteral.ReplaceAllFunc(b, func(literal []byte) []byte {

@@ -71,6 +71,20 @@ func TestCommandLinesForProgramsCanBePasted(t *testing.T) {
 	}
 }
 
+// TestWhatHasNoCommandLineIsNotSearched: long output is printed as it is.
+func TestWhatHasNoCommandLineIsNotSearched(t *testing.T) {
+	for text, want := range map[string]int{"a line": 0, "run x --backup-store=STORE": 1} {
+		asked := 0
+		o := &Output{format: JSON, Paste: func(text string) string {
+			asked++
+			return text
+		}}
+		if err := o.Print(&bytes.Buffer{}, []string{text}, nil); err != nil || asked != want {
+			t.Errorf("%q: asked for %d strings, %v", text, asked, err)
+		}
+	}
+}
+
 func TestEmptyListIsAList(t *testing.T) {
 	for _, format := range []Format{JSON, YAML} {
 		var b bytes.Buffer
