@@ -120,7 +120,7 @@ func (f *flags) run(cmd *cobra.Command, c backupagent.Config, out *cli.Output) e
 
 func (f *flags) runOnce(cmd *cobra.Command, c backupagent.Config, out *cli.Output) error {
 	report, finish := progress.Watched(cmd.ErrOrStderr(), "snapshot",
-		"the backup does not go on, for want of etcd or of the store")
+		"the backup does not go on, for want of etcd or of the store", "the backup does not go on, for want of the store")
 	c.Progress = report
 	o, err := backupagent.New(c).Once(cmd.Context(), f.ifDue)
 	finish()

@@ -99,7 +99,8 @@ func (s *save) run(ctx context.Context, target string) error {
 	hangs := fmt.Sprintf("etcd at %s sends nothing; it is waited for %s at most (--timeout)", endpoints[0], s.access.Timeout)
 	if backupsource.IsStore(target) {
 		hangs = fmt.Sprintf("the backup does not go on, for want of etcd at %s or of the store", endpoints[0])
-		report, finish := progress.Watched(s.cmd.ErrOrStderr(), "backup", hangs)
+		report, finish := progress.Watched(s.cmd.ErrOrStderr(), "backup", hangs,
+			"the backup does not go on, for want of the store")
 		defer finish()
 		options.Progress = func(n int64) { report(n, r.DBSize) }
 		return s.toStore(ctx, c, r, target, options, finish)
@@ -120,7 +121,8 @@ func (s *save) toFile(ctx context.Context, c *etcdclient.Client, r cluster.Repor
 	if err := room(filepath.Dir(path), r.DBSize); err != nil {
 		return err
 	}
-	report, finish := progress.Watched(s.cmd.ErrOrStderr(), "snapshot", hangs)
+	report, finish := progress.Watched(s.cmd.ErrOrStderr(), "snapshot", hangs,
+		"writing the snapshot to the disk")
 	read := int64(0)
 	began := time.Now()
 	_, err := snapshot.Save(ctx, snapshot.SaveOptions{

@@ -31,20 +31,20 @@ func Bar(w io.Writer, what string) (report func(done, total int64), finish func(
 }
 
 // Watched is Bar for work that may stop in the middle: where nothing is reported for [cli.NoticeDelay],
-// w is notified once, with what is waited for, and how far the work has come.
-func Watched(w io.Writer, what, waits string) (report func(done, total int64), finish func()) {
+// w is notified once, with what is waited for, and how far the work has come. Once all is done of
+// what is reported, that is the last of it, by the words of last.
+func Watched(w io.Writer, what, waits, last string) (report func(done, total int64), finish func()) {
 	if _, ok := w.(*os.File); !ok {
 		w = &locked{w: w} // two goroutines write to it
 	}
 	draw, end := Bar(w, what)
 	s := &stall{last: time.Now()}
 	stop := cli.Waiting(w, func() string {
-		text := s.text()
-		if text == "" {
-			return ""
+		text := s.text(waits, last)
+		if text != "" {
+			end() // a bar is drawn again when it goes on
 		}
-		end() // a bar is drawn again when it goes on
-		return waits + text
+		return text
 	})
 	return func(done, total int64) {
 			s.note(done, total)
@@ -71,14 +71,17 @@ func (s *stall) note(done, total int64) {
 	s.done, s.total = done, total
 }
 
-// text says how far the work has come, nothing where it goes on.
-func (s *stall) text() string {
+// text says what is waited for and how far the work has come, nothing where it goes on.
+func (s *stall) text(waits, last string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.last) < cli.NoticeDelay {
 		return ""
 	}
-	return ", after " + amount(s.done, s.total)
+	if s.total > 0 && s.done >= s.total {
+		waits = last
+	}
+	return waits + ", after " + amount(s.done, s.total)
 }
 
 // amount is how far work has come.

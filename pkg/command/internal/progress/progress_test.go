@@ -164,7 +164,7 @@ func TestWithoutATerminalThereIsALineNowAndThen(t *testing.T) {
 func TestWorkThatStopsInTheMiddleSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		report, finish := Watched(&b, "snapshot", "etcd sends nothing")
+		report, finish := Watched(&b, "snapshot", "etcd sends nothing", "writing it to the disk")
 		for _, step := range []struct {
 			after time.Duration
 			done  int64
@@ -174,7 +174,7 @@ func TestWorkThatStopsInTheMiddleSaysSo(t *testing.T) {
 			{time.Minute, 2 << 20, "note: etcd sends nothing, after 1.0 MiB of 4.0 MiB\n"},
 			{500 * time.Millisecond, 3 << 20, "note: snapshot: 2.0 MiB of 4.0 MiB\n"},
 			{time.Minute, 4 << 20, "note: etcd sends nothing, after 3.0 MiB of 4.0 MiB\n"},
-			{time.Minute, 4 << 20, "note: etcd sends nothing, after 4.0 MiB of 4.0 MiB\n"},
+			{time.Minute, 4 << 20, "note: writing it to the disk, after 4.0 MiB of 4.0 MiB\n"},
 		} {
 			time.Sleep(step.after)
 			synctest.Wait()
