@@ -135,6 +135,16 @@ var scenes = []scene{
 		`etcdadm_paused{cluster="main"} 0x576`},
 }
 
+// TestOneCauseIsCriticalOnce: where etcd is scraped beside its daemons, both alerts on the quota fire.
+func TestOneCauseIsCriticalOnce(t *testing.T) {
+	alerts := read(t, rules)
+	for name, want := range map[string]string{"EtcdadmDatabaseNearQuota": "critical", "EtcdadmMemberNearQuota": "warning"} {
+		if got := alerts[name].Labels["severity"]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 // backupScenes are the same of what agents for backups serve.
 var backupScenes = []scene{
 	{"EtcdBackupMissing",
