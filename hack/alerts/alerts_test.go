@@ -138,7 +138,9 @@ var scenes = []scene{
 // TestOneCauseIsCriticalOnce: where etcd is scraped beside its daemons, both alerts on the quota fire.
 func TestOneCauseIsCriticalOnce(t *testing.T) {
 	alerts := read(t, rules)
-	for name, want := range map[string]string{"EtcdadmDatabaseNearQuota": "critical", "EtcdadmMemberNearQuota": "warning"} {
+	for name, want := range map[string]string{
+		"EtcdadmDatabaseNearQuota": "critical", "EtcdadmMemberNearQuota": "warning",
+	} {
 		if got := alerts[name].Labels["severity"]; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
