@@ -21,12 +21,14 @@ const (
 	// its texts is written.
 	maxAskedSize = 16 * kib
 	maxAskedText = kib
+	// maxPruned is how many old records are deleted at a time.
+	maxPruned = 10
 )
 
 // RecordAsked records what a person asks of the cluster, for [Store.History]. Each record is an
 // object of its own: who writes one at the same time, as a coordinator does the history, takes
-// nothing away. The same entry again, with how it failed, replaces the first. RecordAsked tries to
-// delete the oldest records beyond [MaxAsked]; that this fails is no error.
+// nothing away. The same entry again, with how it failed, replaces the first. It is one write:
+// [Store.PruneAsked] deletes what is too old.
 func (s *Store) RecordAsked(ctx context.Context, e HistoryEntry) error {
 	e.At, e.Asked = e.At.UTC(), true
 	for _, text := range []*string{&e.Line, &e.Why, &e.Error} {
@@ -43,14 +45,19 @@ func (s *Store) RecordAsked(ctx context.Context, e HistoryEntry) error {
 	if err != nil {
 		return fmt.Errorf("record who asks: %w", err)
 	}
+	return nil
+}
+
+// PruneAsked deletes the oldest records beyond [MaxAsked], ten of them at most: the next call goes on.
+func (s *Store) PruneAsked(ctx context.Context) error {
 	listed, err := s.list(ctx, askedPrefix)
 	if err != nil {
-		// The next one lists them again.
-		return nil
+		return err
 	}
-	for _, o := range beyond(listed, askedPrefix) {
-		if o.key == key || s.Delete(ctx, o.key) != nil {
-			break
+	old := beyond(listed, askedPrefix)
+	for _, o := range slices.Backward(old[max(0, len(old)-maxPruned):]) {
+		if err := s.Delete(ctx, o.key); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,24 +71,47 @@ func asks(r cluster.Request, words ...string) act {
 	return a
 }
 
+const (
+	// recordTime is for how long a change waits for its record at most.
+	recordTime = 2 * time.Second
+	// afterTime is how long what is left to do on records may take after a change.
+	afterTime = time.Second
+)
+
 // recorded is do, with a record in the history of who does it. The record comes first: no change
 // is made of which nobody knows whose it is. Where the change fails, the record says so. A store
-// that takes no record keeps nobody from pausing.
+// that takes no record, or takes long, keeps nobody from pausing: the record has a quarter of the
+// time that is left, and records that are too old are deleted after the change.
 func (t *tool) recorded(ctx context.Context, cmd *cobra.Command, s *store.Store, a act, do func() error) error {
 	e := store.HistoryEntry{
 		At: t.now(), By: cluster.NodeName(operator()), Line: program + shell.Line(a.words), Why: a.why,
 	}
-	unknown := s.RecordAsked(ctx, e)
+	limit := recordTime
+	if end, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(end)/4)
+	}
+	unknown := within(ctx, limit, func(ctx context.Context) error { return s.RecordAsked(ctx, e) })
 	if unknown != nil {
 		warn(cmd, "the history does not show who asks for this: %v", unknown)
 	}
 	err := do()
-	if err != nil && unknown == nil {
+	switch {
+	case unknown != nil:
+	case err != nil:
 		e.Error = err.Error()
-		// Without it the record says what is true: that this was asked for.
-		_ = s.RecordAsked(ctx, e)
+		// Also where ctx has ended. Without it the record says what is true: that this was asked for.
+		_ = within(context.WithoutCancel(ctx), afterTime, func(ctx context.Context) error { return s.RecordAsked(ctx, e) })
+	default:
+		_ = within(ctx, afterTime, s.PruneAsked) // the next one goes on
 	}
 	return err
+}
+
+// within calls do with a deadline.
+func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return do(ctx)
 }
 
 // put queues a request, as recorded; words are those of the command before its flags.

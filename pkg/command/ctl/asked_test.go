@@ -1,14 +1,24 @@
 package ctl
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/memblob"
 
+	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
@@ -27,14 +37,98 @@ func TestWhoAsksIsRecordedFirst(t *testing.T) {
 		}
 		return list[0]
 	}
-	err = tool.recorded(t.Context(), &cobra.Command{}, s, act{words: []string{"pause", "--reason=a b"}}, func() error {
+	ctx, interrupt := context.WithCancel(t.Context())
+	err = tool.recorded(ctx, &cobra.Command{}, s, act{words: []string{"pause", "--reason=a b"}}, func() error {
 		if e := last(); e.Line != "etcd-manager-ctl pause '--reason=a b'" || e.Error != "" || !e.Asked {
 			t.Errorf("before the change it is %+v", e)
 		}
+		interrupt() // the record says so also then
 		return denied
 	})
 	if e := last(); !errors.Is(err, denied) || e.Error != "denied" {
 		t.Errorf("after %v it is %+v", err, e)
+	}
+}
+
+// Nobody waits for old records to be deleted before what was asked for is done.
+func TestOldRecordsAreDeletedAfterTheChange(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range store.MaxAsked + 1 {
+		if err := s.Put(t.Context(), fmt.Sprintf("control/asked/0-%02d", i), []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := func() int {
+		all, err := os.ReadDir(filepath.Join(dir, "control", "asked"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	tool := &tool{now: time.Now}
+	if err := tool.recorded(t.Context(), &cobra.Command{}, s, act{words: []string{"resume"}}, func() error {
+		if n := count(); n != store.MaxAsked+2 {
+			t.Errorf("before the change there are %d", n)
+		}
+		return nil
+	}); err != nil || count() != store.MaxAsked {
+		t.Errorf("after it there are %d, %v", count(), err)
+	}
+}
+
+// slowAsked is a bucket whose records of who asks are written by block.
+func slowAsked(t *testing.T, block func(ctx context.Context) error) *store.Store {
+	t.Helper()
+	blobs := memblob.OpenBucket(nil)
+	store.Register("asked", func(*url.URL) (store.Dial, error) {
+		return func(context.Context) (*store.Bucket, error) {
+			return &store.Bucket{Blobs: blobs, Write: func(ctx context.Context, key string, r io.Reader, _ store.WriteOptions) error {
+				if strings.HasPrefix(key, "control/asked/") {
+					return block(ctx)
+				}
+				return blobs.Upload(ctx, key, r, &blob.WriterOptions{ContentType: "text/plain"})
+			}}, nil
+		}, nil
+	})
+	s, err := store.Open(t.Context(), "asked://bucket/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A store that does not take the record takes the change at once, and the change has most of the time.
+func TestAStoreThatTakesNoRecordIsPausedAtOnce(t *testing.T) {
+	for timeout, limit := range map[time.Duration]time.Duration{30 * time.Second: recordTime, time.Second: time.Second / 4} {
+		synctest.Test(t, func(t *testing.T) {
+			s := slowAsked(t, func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			var said, out bytes.Buffer
+			cmd, began := &cobra.Command{Use: "pause"}, time.Now()
+			tool := &tool{now: time.Now, root: cmd, out: cli.AddOutput(cmd, cli.Table)}
+			cmd.SetErr(&said)
+			cmd.SetOut(&out)
+			if err := tool.pause(ctx, cmd, s, "disk swap"); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > limit {
+				t.Errorf("with --timeout=%s it took %s", timeout, took)
+			}
+			if list, err := pauses(ctx, s); err != nil || len(list) != 1 || list[0].Reason != "disk swap" {
+				t.Errorf("the queue has %+v, %v", list, err)
+			}
+			if !strings.Contains(said.String(), "warning: the history does not show who asks for this: ") {
+				t.Errorf("it says %q", &said)
+			}
+		})
 	}
 }
 
