@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,31 +72,47 @@ func asked(t *testing.T, open func() *store.Store) {
 	}
 }
 
-// askedBound checks that persons at the same time lose nothing, and that there is an end to it.
+// askedBound checks that persons at the same time lose nothing, and that old records are deleted.
 func askedBound(t *testing.T, open func() *store.Store) {
 	stores, ctx := []*store.Store{open(), open()}, t.Context()
-	record := func(i int, line string) {
-		if err := stores[i%2].RecordAsked(ctx, store.HistoryEntry{
-			At: at.Add(time.Duration(i) * time.Second), By: "ann@m1", Line: line, Why: strings.Repeat("é", 3<<10),
-		}); err != nil {
-			t.Error(err)
+	old := func(i int) string { return fmt.Sprintf("control/asked/0-%02d", i) }
+	const more = 12
+	for i := range more {
+		put(t, stores[0], old(i), `{"at":"2026-01-01T00:00:00Z","line":"old"}`)
+	}
+	left := func(first int) {
+		t.Helper()
+		for i := range more {
+			if there, err := stores[1].Exists(ctx, old(i)); there != (i >= first) || err != nil {
+				t.Errorf("record %d of the old ones is there: %t, %v", i, there, err)
+			}
+		}
+		all := strings.Fields(lines(t, stores[0]))
+		if len(all) != store.MaxAsked || slices.Contains(all, ":old?") {
+			t.Errorf("of %d records %d are there: %.300q", store.MaxAsked, len(all), all)
 		}
 	}
 	var group sync.WaitGroup
 	for i := range store.MaxAsked {
-		group.Go(func() { record(i, fmt.Sprint(i)) })
+		group.Go(func() {
+			if err := stores[i%2].RecordAsked(ctx, store.HistoryEntry{
+				At: at.Add(time.Duration(i) * time.Second), By: "ann@m1", Line: fmt.Sprint(i), Why: strings.Repeat("é", 3<<10),
+			}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	group.Wait()
-	if got := len(strings.Fields(lines(t, stores[0]))); got != store.MaxAsked {
-		t.Errorf("of %d records %d are there", store.MaxAsked, got)
-	}
-	for i := range 3 {
-		record(store.MaxAsked+i, "last")
+	left(0)
+	// So that nobody waits for long, it deletes ten at a time, the oldest first.
+	for _, first := range []int{10, more, more} {
+		must(t, stores[1].PruneAsked(ctx))
+		left(first)
 	}
 	list, err := stores[1].History(ctx)
 	must(t, err)
-	if len(list) != store.MaxAsked || list[len(list)-1].Line != "last" || len(list[0].Why) > 1100 {
-		t.Errorf("%d records, the last %.100v", len(list), list[len(list)-1])
+	if len(list[0].Why) > 1100 {
+		t.Errorf("a reason has %d bytes", len(list[0].Why))
 	}
 	v := poll(t, stores[0])
 	if len(v.Problems) > 0 {
