@@ -145,8 +145,8 @@ func broken(now time.Time) (reconcile.Report, []store.HistoryEntry) {
 func serveScene(t *testing.T, of func(time.Time) (reconcile.Report, []store.HistoryEntry)) *httptest.Server {
 	h := statuspage.New(daemon.PageSource{
 		Cluster: "main", Node: "control-plane-2", Now: time.Now,
-		Report:  func() (reconcile.Report, bool) { r, _ := of(time.Now()); return r, true },
-		History: func(context.Context) ([]store.HistoryEntry, error) { _, h := of(time.Now()); return h, nil },
+		Report: func() (reconcile.Report, bool) { r, _ := of(time.Now()); return r, true },
+		Past:   func(context.Context) (store.Past, error) { _, h := of(time.Now()); return store.Past{Entries: h}, nil },
 	})
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)

@@ -31,8 +31,8 @@ type PageSource struct {
 	Observe func(ctx context.Context, prev cluster.Observation) (cluster.Spec, cluster.Observation)
 	// Published returns what a coordinator published last.
 	Published func(ctx context.Context) (reconcile.Report, error)
-	// History returns the operations of the past, newest last.
-	History func(ctx context.Context) ([]store.HistoryEntry, error)
+	// Past returns the history.
+	Past func(ctx context.Context) (store.Past, error)
 }
 
 // reportAge is how old the loop's report may be for the page: an idle coordinator
@@ -41,7 +41,7 @@ const reportAge = 8 * time.Second
 
 func (d *Daemon) pageSource() PageSource {
 	return PageSource{
-		Cluster: d.c.ClusterName, Node: d.name, Store: d.c.BackupStore, Now: d.now, History: d.store.History,
+		Cluster: d.c.ClusterName, Node: d.name, Store: d.c.BackupStore, Now: d.now, Past: d.store.Past,
 		Report: func() (reconcile.Report, bool) {
 			r := d.nums.cluster.last.Load()
 			if r == nil || d.now().Sub(r.At) > reportAge {

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -63,46 +65,90 @@ func (s *Store) PruneAsked(ctx context.Context) error {
 	return nil
 }
 
-// asked returns the newest [MaxAsked] records, oldest first. Those that cannot be understood are
-// left out.
-func (s *Store) asked(ctx context.Context) ([]HistoryEntry, error) {
-	listed, err := s.list(ctx, askedPrefix)
-	if errors.Is(err, ErrGarbage) {
-		return nil, nil // there are thousands, which are no persons'
+// askedKind are the records, which polls do not check.
+var askedKind = kind{key: askedPrefix, size: maxAskedSize, most: MaxAsked, parse: boxed(parseAsked)}
+
+func parseAsked(key string, b []byte) (HistoryEntry, error) {
+	var e HistoryEntry
+	if err := json.Unmarshal(b, &e); err != nil {
+		return e, garbage(key, "%v", err)
 	}
+	if e.At.IsZero() {
+		return e, garbage(key, "it has no time")
+	}
+	// Nothing that lies here is a coordinator's.
+	e.Asked, e.Term = true, 0
+	return e, nil
+}
+
+// asked returns the newest [MaxAsked] records, oldest first, and why those that could not be read
+// are missing. Those that cannot be understood are left out.
+func (s *Store) asked(ctx context.Context) (all []HistoryEntry, note string) {
+	began := time.Now()
+	listed, err := s.list(ctx, askedPrefix)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Sprintf("what persons asked for cannot be read: %v", err)
 	}
 	old := beyond(listed, askedPrefix)
 	listed = slices.DeleteFunc(listed, func(o object) bool {
 		_, ok := child(o.key, askedPrefix)
 		return !ok || containsKey(old, o.key)
 	})
-	all := make([]HistoryEntry, len(listed))
-	group, reading := errgroup.WithContext(ctx)
-	group.SetLimit(pollReads)
-	for i, o := range listed {
-		group.Go(func() error {
-			b, err := s.getAtMost(reading, o.key, maxAskedSize)
-			if err == nil && json.Unmarshal(b, &all[i]) != nil {
-				all[i] = HistoryEntry{}
-			}
-			if errors.Is(err, ErrGarbage) || errors.Is(err, ErrAbsent) {
-				return nil
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(e HistoryEntry) bool { return e.At.IsZero() })
-	for i := range all {
-		// Nothing that lies here is a coordinator's.
-		all[i].Asked, all[i].Term = true, 0
+	now, failed := s.readAsked(ctx, listed, began)
+	for _, o := range listed {
+		if e, ok := now[o.key]; ok && e.err == nil {
+			all = append(all, e.value.(HistoryEntry))
+		}
 	}
 	slices.SortStableFunc(all, func(a, b HistoryEntry) int { return a.At.Compare(b.At) })
-	return all, nil
+	if len(failed) > 0 {
+		note = fmt.Sprintf("of what persons asked for, %d of %d records cannot be read: %v", len(failed), len(listed),
+			failed[0])
+	}
+	return all, note
+}
+
+// readAsked reads the records that have changed, or that could have, and remembers them. One that
+// cannot be read hides no other; failed are the errors.
+func (s *Store) readAsked(ctx context.Context, listed []object, began time.Time) (now map[string]seen, failed []error) {
+	s.askedMu.Lock()
+	known := s.askedSeen // it is never changed
+	s.askedMu.Unlock()
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(pollReads)
+	now = make(map[string]seen, len(listed))
+	keep := func(e seen) {
+		mu.Lock()
+		defer mu.Unlock()
+		now[e.object.key] = e
+	}
+	for _, o := range listed {
+		e, ok := known[o.key]
+		if !ok || !unchanged(e.object, o) {
+			e, ok = seen{object: o, first: time.Now()}, false
+		} else if e.settled {
+			keep(e)
+			continue
+		}
+		group.Go(func() error {
+			err := e.read(ctx, s, &askedKind, began)
+			switch {
+			case err == nil || ok && !errors.Is(err, ErrAbsent):
+				keep(e) // the same as before, as far as is known
+			case !errors.Is(err, ErrAbsent):
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none returns an error
+	s.askedMu.Lock()
+	defer s.askedMu.Unlock()
+	s.askedSeen = now
+	return now, failed
 }
 
 // merged returns both lists as one: each record stands before the first operation that began after

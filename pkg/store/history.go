@@ -38,18 +38,37 @@ type HistoryEntry struct {
 	Error string `json:"error,omitempty"`
 }
 
-// History returns what the coordinators did and what persons asked for, newest last; nothing
-// when there is no history. The error is ErrGarbage for one that cannot be read.
+// A Past is what the coordinators did and what persons asked for, newest last.
+type Past struct {
+	Entries []HistoryEntry
+	// Note says why what persons asked for is not all there, empty if it is.
+	Note string
+}
+
+// History returns the entries of [Store.Past].
 func (s *Store) History(ctx context.Context) ([]HistoryEntry, error) {
+	p, err := s.Past(ctx)
+	return p.Entries, err
+}
+
+// Past returns the history, empty when there is none. The error is ErrGarbage for one that cannot
+// be read. What persons asked for lies apart, and keeps nobody from seeing the operations: it has
+// half of the time that is left, and where it cannot be read that is a note.
+func (s *Store) Past(ctx context.Context) (Past, error) {
 	operations, _, err := s.history(ctx)
 	if err != nil {
-		return nil, err
+		return Past{}, err
 	}
-	asked, err := s.asked(ctx)
-	if err != nil {
-		return nil, err
+	apart, cancel := context.WithCancel(ctx)
+	if end, ok := ctx.Deadline(); ok {
+		apart, cancel = context.WithTimeout(ctx, time.Until(end)/2)
 	}
-	return merged(operations, asked), nil
+	defer cancel()
+	asked, note := s.asked(apart)
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return Past{}, classify("read", askedPrefix, err) // nobody waits for it any more
+	}
+	return Past{Entries: merged(operations, asked), Note: note}, nil
 }
 
 func (s *Store) history(ctx context.Context) ([]HistoryEntry, []byte, error) {

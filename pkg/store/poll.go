@@ -138,27 +138,12 @@ func (s *Store) readChanged(ctx context.Context, listed []object, began time.Tim
 			continue
 		}
 		group.Go(func() error {
-			late := began.Sub(e.first) > settleTime
-			k := kindOf(o.key)
-			var body []byte
-			var err error
-			if o.size > k.size {
-				err = garbage(o.key, "it has %d bytes, at most %d are read", o.size, k.size)
-			} else {
-				body, err = s.getAtMost(reading, o.key, k.size)
-			}
-			switch {
+			switch err := e.read(reading, s, kindOf(o.key), began); {
 			case errors.Is(err, ErrAbsent):
 				return nil
-			case err != nil && !errors.Is(err, ErrGarbage):
+			case err != nil:
 				return err
-			case err == nil:
-				e.value, e.err = k.parse(o.key, body)
-			default:
-				e.value, e.err = nil, err
 			}
-			sum := md5.Sum(body)
-			e.settled = late || bytes.Equal(sum[:], o.md5)
 			entries[i] = &e
 			return nil
 		})
@@ -174,6 +159,30 @@ func (s *Store) readChanged(ctx context.Context, listed []object, began time.Tim
 	}
 	s.seen = now
 	return now, err
+}
+
+// read reads the object for a listing that began then. The error says nothing about the object,
+// but ErrAbsent.
+func (e *seen) read(ctx context.Context, s *Store, k *kind, began time.Time) error {
+	late := began.Sub(e.first) > settleTime
+	var body []byte
+	var err error
+	if e.object.size > k.size {
+		err = garbage(e.object.key, "it has %d bytes, at most %d are read", e.object.size, k.size)
+	} else {
+		body, err = s.getAtMost(ctx, e.object.key, k.size)
+	}
+	switch {
+	case err != nil && !errors.Is(err, ErrGarbage):
+		return err
+	case err == nil:
+		e.value, e.err = k.parse(e.object.key, body)
+	default:
+		e.value, e.err = nil, err
+	}
+	sum := md5.Sum(body)
+	e.settled = late || bytes.Equal(sum[:], e.object.md5)
+	return nil
 }
 
 // unchanged reports whether two listings show the same version of an object,

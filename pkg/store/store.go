@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -87,6 +88,9 @@ type Store struct {
 	// polling holds a token while a Poll is under way, which owns seen.
 	polling chan struct{}
 	seen    map[string]seen
+	// askedSeen are the records of what persons asked for that were read last.
+	askedMu   sync.Mutex
+	askedSeen map[string]seen
 	// apart is how many polls are yet to look for each kind of control object
 	// apart, because there was too much else in control/.
 	apart int

@@ -124,11 +124,14 @@ func cut(text string, room int) string {
 }
 
 func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, p past) error {
-	list, err := s.History(ctx)
+	all, err := s.Past(ctx)
 	if err != nil {
 		return fmt.Errorf("read the history: %w", err)
 	}
-	list = page(p, list, func(e store.HistoryEntry) time.Time { return e.At })
+	if all.Note != "" {
+		note(cmd, "%s", all.Note)
+	}
+	list := page(p, all.Entries, func(e store.HistoryEntry) time.Time { return e.At })
 	return t.print(cmd, list, func(w io.Writer) error {
 		if len(list) == 0 {
 			note(cmd, "the history is empty")

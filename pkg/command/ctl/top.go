@@ -74,7 +74,9 @@ func (t *tool) sample(ctx context.Context, s *store.Store) (top.Sample, error) {
 	if v.empty {
 		sample.Status.Notes = append(sample.Status.Notes, t.noCluster())
 	}
-	switch sample.History, err = s.History(ctx); {
+	p, err := s.Past(ctx)
+	sample.History, sample.HistoryNote = p.Entries, p.Note
+	switch {
 	case errors.Is(err, store.ErrGarbage):
 		sample.HistoryProblem = err.Error()
 	case err != nil:

@@ -36,7 +36,7 @@ type inputs struct {
 	report reading[seen]
 	// published is what a coordinator published last.
 	published reading[reconcile.Report]
-	history   reading[[]store.HistoryEntry]
+	history   reading[store.Past]
 }
 
 // Seen is an observation with what follows from it.
@@ -149,11 +149,12 @@ func (p *Page) backups(s cluster.Store, now time.Time) {
 }
 
 // timeLine merges what was done with the backups, the newest first.
-func (p *Page) timeLine(backups []cluster.Backup, history reading[[]store.HistoryEntry], now time.Time) {
+func (p *Page) timeLine(backups []cluster.Backup, history reading[store.Past], now time.Time) {
 	if history.Err != nil {
 		p.HistoryProblem = history.Err.Error()
 	}
-	done := history.Value
+	p.HistoryNote = history.Value.Note
+	done := history.Value.Entries
 	for _, e := range done[max(0, len(done)-shownOperations):] {
 		detail := e.Why
 		if e.By != "" {

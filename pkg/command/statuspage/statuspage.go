@@ -42,7 +42,7 @@ type server struct {
 	from      daemon.PageSource
 	report    latest[seen]
 	published latest[reconcile.Report]
-	history   latest[[]store.HistoryEntry]
+	history   latest[store.Past]
 }
 
 // New returns the page's handler.
@@ -53,11 +53,9 @@ func New(from daemon.PageSource) http.Handler {
 		every: publishedInterval, now: from.Now,
 		read: func(ctx context.Context, _ reconcile.Report) (reconcile.Report, error) { return from.Published(ctx) },
 	}
-	s.history = latest[[]store.HistoryEntry]{
+	s.history = latest[store.Past]{
 		every: historyInterval, now: from.Now,
-		read: func(ctx context.Context, _ []store.HistoryEntry) ([]store.HistoryEntry, error) {
-			return from.History(ctx)
-		},
+		read: func(ctx context.Context, _ store.Past) (store.Past, error) { return from.Past(ctx) },
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ type world struct {
 	published *reconcile.Report
 	obs       cluster.Observation
 	storeErr  error
+	note      string
 	observed  int
 	prev      cluster.Observation
 }
@@ -67,8 +69,10 @@ func (w *world) source() daemon.PageSource {
 			}
 			return *w.published, w.storeErr
 		},
-		History: func(context.Context) ([]store.HistoryEntry, error) {
-			return []store.HistoryEntry{{At: start.Add(-time.Hour), By: "a", Line: "etcdadm x"}}, w.storeErr
+		Past: func(context.Context) (store.Past, error) {
+			return store.Past{
+				Entries: []store.HistoryEntry{{At: start.Add(-time.Hour), By: "a", Line: "etcdadm x"}}, Note: w.note,
+			}, w.storeErr
 		},
 	}
 }
@@ -174,6 +178,16 @@ func TestPageOfTheCoordinator(t *testing.T) {
 	}
 	if p.HistoryProblem != "the store is away" || len(p.TimeLine) != 2 {
 		t.Errorf("without the store: %q, %+v", p.HistoryProblem, p.TimeLine)
+	}
+}
+
+// Records of what persons asked for that cannot be read hide nothing of what was done.
+func TestPageWithANoteOnItsTimeLine(t *testing.T) {
+	w := &world{now: start, obs: two(), note: "store denies access"}
+	p := ask(t, New(w.source()))
+	if p.HistoryProblem != "" || p.HistoryNote != w.note ||
+		!slices.ContainsFunc(p.TimeLine, func(e Event) bool { return e.Text == "etcdadm x" }) {
+		t.Errorf("%q, %q, %+v", p.HistoryProblem, p.HistoryNote, p.TimeLine)
 	}
 }
 

@@ -19,9 +19,10 @@ import (
 // A Sample is what was read at one time.
 type Sample struct {
 	Status render.Status
-	// History is what was done, the newest last; HistoryProblem says why it is not known.
-	History        []store.HistoryEntry
-	HistoryProblem string
+	// History is what was done, the newest last; HistoryProblem says why it is not known, HistoryNote
+	// why some is missing.
+	History                     []store.HistoryEntry
+	HistoryProblem, HistoryNote string
 }
 
 // A View is what is shown.
@@ -211,6 +212,10 @@ func (p *page) history(v View, o Options) {
 	if v.Sample.HistoryProblem != "" {
 		p.add()
 		p.add(styled(red, "the history cannot be read: "+v.Sample.HistoryProblem))
+	}
+	if v.Sample.HistoryNote != "" {
+		p.add()
+		p.add(styled(yellow, v.Sample.HistoryNote))
 	}
 	room := shownHistory
 	if o.Height > 0 {

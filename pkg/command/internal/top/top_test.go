@@ -109,6 +109,16 @@ func broken() View {
 	return v
 }
 
+// What is missing of what persons asked for is said beside the operations.
+func TestAPageWithANoteOnTheHistory(t *testing.T) {
+	v := healthy()
+	v.Sample.HistoryNote = "store denies access"
+	got := Render(v, Options{})
+	if _, after, ok := strings.Cut(got, "\nstore denies access\n"); !ok || !strings.Contains(after, "DONE") {
+		t.Errorf("the page is\n%s", got)
+	}
+}
+
 func TestPages(t *testing.T) {
 	stale := healthy()
 	stale.Sample.Status.Report.At = ago(10 * time.Minute)

@@ -206,7 +206,8 @@ function drawBackups(b) {
 }
 
 function drawTimeLine(p) {
-  $("history-problem").textContent = p.historyProblem ? "the history cannot be read: " + p.historyProblem : "";
+  $("history-problem").textContent = p.historyProblem ? "the history cannot be read: " + p.historyProblem :
+    p.historyNote || "";
   fill("timeline", p.timeLine.map((e) => {
     const when = element("time", ago(e.ageSeconds), "when");
     when.dateTime = e.at;
