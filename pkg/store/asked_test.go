@@ -51,7 +51,8 @@ func pastOf(t *testing.T) (*Store, *partly) {
 	requests := new(atomic.Int64)
 	p := &partly{objects: &files{root: t.TempDir(), requests: requests}, opened: new(atomic.Int64)}
 	s := newStore(p, requests)
-	if err := s.AppendHistory(t.Context(), HistoryEntry{At: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), By: "a", Line: "x"}); err != nil {
+	operation := HistoryEntry{At: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC), By: "a", Line: "x"}
+	if err := s.AppendHistory(t.Context(), operation); err != nil {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"ann", "bob", "eve"} {

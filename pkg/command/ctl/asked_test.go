@@ -84,14 +84,15 @@ func TestOldRecordsAreDeletedAfterTheChange(t *testing.T) {
 func slowAsked(t *testing.T, block func(ctx context.Context) error) *store.Store {
 	t.Helper()
 	blobs := memblob.OpenBucket(nil)
+	write := func(ctx context.Context, key string, r io.Reader, _ store.WriteOptions) error {
+		if strings.HasPrefix(key, "control/asked/") {
+			return block(ctx)
+		}
+		return blobs.Upload(ctx, key, r, &blob.WriterOptions{ContentType: "text/plain"})
+	}
 	store.Register("asked", func(*url.URL) (store.Dial, error) {
 		return func(context.Context) (*store.Bucket, error) {
-			return &store.Bucket{Blobs: blobs, Write: func(ctx context.Context, key string, r io.Reader, _ store.WriteOptions) error {
-				if strings.HasPrefix(key, "control/asked/") {
-					return block(ctx)
-				}
-				return blobs.Upload(ctx, key, r, &blob.WriterOptions{ContentType: "text/plain"})
-			}}, nil
+			return &store.Bucket{Blobs: blobs, Write: write}, nil
 		}, nil
 	})
 	s, err := store.Open(t.Context(), "asked://bucket/")
@@ -103,7 +104,9 @@ func slowAsked(t *testing.T, block func(ctx context.Context) error) *store.Store
 
 // A store that does not take the record takes the change at once, and the change has most of the time.
 func TestAStoreThatTakesNoRecordIsPausedAtOnce(t *testing.T) {
-	for timeout, limit := range map[time.Duration]time.Duration{30 * time.Second: recordTime, time.Second: time.Second / 4} {
+	for timeout, limit := range map[time.Duration]time.Duration{
+		30 * time.Second: recordTime, time.Second: time.Second / 4,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := slowAsked(t, func(ctx context.Context) error {
 				<-ctx.Done()

@@ -20,22 +20,49 @@ import (
 
 // A past says which part of a history is meant.
 type past struct {
-	// last is how many of the newest, zero for all.
+	// last is how many of the newest, or of the first ones after the time after; zero for all.
 	last int
 	// before leaves out what began then or later, and after what began then or earlier; zero is for
 	// nothing.
 	before, after time.Time
+	// seconds says that times are printed in whole seconds: what began in one stays together, also
+	// where that is more than last, so that to page by a printed time leaves out nothing.
+	seconds bool
+}
+
+// later reports whether a time is after the time after, of which one in whole seconds is that second.
+func (p past) later(at time.Time) bool {
+	if p.after.Nanosecond() == 0 {
+		at = at.Truncate(time.Second)
+	}
+	return at.After(p.after)
 }
 
 // page returns the part of a list that is meant; the list has the newest last.
 func page[T any](p past, list []T, at func(T) time.Time) []T {
 	list = slices.DeleteFunc(list, func(e T) bool {
-		return !p.before.IsZero() && !at(e).Before(p.before) || !p.after.IsZero() && !at(e).After(p.after)
+		return !p.before.IsZero() && !at(e).Before(p.before) || !p.after.IsZero() && !p.later(at(e))
 	})
-	if p.last > 0 {
-		list = list[max(0, len(list)-p.last):]
+	if p.last == 0 || len(list) <= p.last {
+		return list
 	}
-	return list
+	// together reports whether there may be no page's end before the entry i.
+	together := func(i int) bool {
+		return p.seconds && 0 < i && i < len(list) &&
+			at(list[i-1]).Truncate(time.Second).Equal(at(list[i]).Truncate(time.Second))
+	}
+	if !p.after.IsZero() {
+		end := p.last
+		for together(end) {
+			end++
+		}
+		return list[:end]
+	}
+	begin := len(list) - p.last
+	for together(begin) {
+		begin--
+	}
+	return list[begin:]
 }
 
 func (t *tool) historyCommand() *cobra.Command {
@@ -43,14 +70,19 @@ func (t *tool) historyCommand() *cobra.Command {
 		Use: "history", Short: "print the operations of the past", GroupID: "show", Args: cobra.NoArgs,
 		Long: `history prints what the coordinators did, what was done by hand, and what persons asked for with
 etcd-manager-ctl: who set the spec, paused, resumed, or queued a restore. With --orders it prints what the nodes
-themselves have written down: who ordered what of which node, and what was refused. To page back, give the time of
-the first line as --before; --after gives all that began later. On a terminal long lines are cut; into a pipe they
-are whole.`,
+themselves have written down: who ordered what of which node, and what was refused.
+
+To page back, give the time of the first line as --before; to page on, that of the last one as --after. A time in
+whole seconds, as they are printed, is that whole second: nothing that began in it is printed again. So what
+began in the same second stays on one page, which then has some lines more than --last. With -o json and -o yaml
+times are exact, and pages too.
+
+On a terminal long lines are cut; into a pipe they are whole.`,
 		Example: "  etcd-manager-ctl history -n 5\n  etcd-manager-ctl history --before=2026-11-20T10:00:00Z | less -S",
 	}
 	var p past
 	f := cmd.Flags()
-	f.IntVarP(&p.last, "last", "n", 20, "how many of the newest operations; 0 for all")
+	f.IntVarP(&p.last, "last", "n", 20, "how many of the newest operations, or of the first after --after; 0 for all")
 	before := f.String("before", "", "only what began before this `time`")
 	after := f.String("after", "", "only what began after this `time`, and all of it unless --last is given")
 	orders := f.Bool("orders", false, "print the orders that each node has recorded")
@@ -64,6 +96,7 @@ are whole.`,
 		if p.after, err = parseTime("after", *after); err != nil {
 			return err
 		}
+		p.seconds = t.out.Text()
 		if *after != "" && !f.Changed("last") {
 			p.last = 0
 		}
