@@ -82,7 +82,7 @@ const rewrite = "write a new one, with both values: etcd-manager-ctl configure-c
 	defaultVersion
 
 func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
-	before, spec, err := t.desired(ctx, cmd, s)
+	before, spec, was, err := t.desired(ctx, cmd, s)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 		return err
 	}
 	if spec != before || queue {
-		err = t.recorded(ctx, cmd, s, t.sets(before, spec), set)
+		err = t.recorded(ctx, cmd, s, t.sets(before, spec, was), set)
 	} else {
 		err = set()
 	}
@@ -129,9 +129,9 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	})
 }
 
-// sets is the act of writing a spec: the flags for what is another one now.
-func (t *tool) sets(before, spec store.SpecFile) act {
-	a := act{words: []string{"configure-cluster"}, why: "before: " + cmp.Or(specText(before), "none")}
+// sets is the act of writing a spec: the flags for what is another one now, and what was there.
+func (t *tool) sets(before, spec store.SpecFile, was string) act {
+	a := act{words: []string{"configure-cluster"}, why: "before: " + was}
 	if spec.MemberCount != before.MemberCount {
 		a.flag("member-count", strconv.Itoa(spec.MemberCount))
 	}
@@ -166,35 +166,36 @@ func (t *tool) doubt(cmd *cobra.Command) {
 	}
 }
 
-// desired is the spec in the store, and that with what the flags change. What is wrong with
-// the flags is reported before the store is read.
+// desired is the spec in the store, that with what the flags change, and the text of the first one.
+// What is wrong with the flags is reported before the store is read.
 func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) (before, spec store.SpecFile,
-	err error) {
+	was string, err error) {
 	counted, versioned := cmd.Flags().Changed("member-count"), cmd.Flags().Changed("etcd-version")
 	var version etcdversion.Version
 	if versioned {
 		if version, err = etcdversion.Parse(t.etcdVersion); err != nil {
-			return before, spec, cli.Usagef("--etcd-version: %v", err)
+			return before, spec, was, cli.Usagef("--etcd-version: %v", err)
 		}
 	}
 	if counted {
 		if err := (cluster.Spec{
 			MemberCount: t.memberCount, EtcdVersion: etcdversion.Must(defaultVersion),
 		}).Validate(); err != nil {
-			return before, spec, cli.Usagef("--member-count: %v", err)
+			return before, spec, was, cli.Usagef("--member-count: %v", err)
 		}
 	}
 	before, err = s.Spec(ctx)
-	spec = before
+	spec, was = before, cmp.Or(specText(before), "none")
 	switch {
 	case errors.Is(err, store.ErrAbsent):
 		spec = store.SpecFile{MemberCount: defaultCount}
 	case errors.Is(err, store.ErrGarbage) && counted && versioned:
+		was = "one that cannot be read"
 		note(cmd, "the spec in the store cannot be read and is replaced: %v", err)
 	case errors.Is(err, store.ErrGarbage):
-		return before, spec, cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
+		return before, spec, was, cli.WithHint(fmt.Errorf("read the spec: %w", err), rewrite)
 	case err != nil:
-		return before, spec, fmt.Errorf("read the spec: %w", err)
+		return before, spec, was, fmt.Errorf("read the spec: %w", err)
 	}
 	if counted {
 		spec.MemberCount = t.memberCount
@@ -206,7 +207,7 @@ func (t *tool) desired(ctx context.Context, cmd *cobra.Command, s *store.Store) 
 		spec.EtcdVersion = etcdversion.Must(defaultVersion)
 		note(cmd, "no --etcd-version is given; it is %s", defaultVersion)
 	}
-	return before, spec, nil
+	return before, spec, was, nil
 }
 
 // restoreAllowed returns the request by which the operator allows the version of the spec
