@@ -131,21 +131,24 @@ func TestAwaitReportsAStoreThatCannotBeRead(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- (&tool{location: dir}).await(ctx, cmd, s, r) }()
 		control := filepath.Join(dir, "control")
-		time.Sleep(waitInterval / 2) // what follows is between two readings, and not during one
+		between := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait() // until the reading of this moment, if there is one, has ended
+		}
 		for range 2 {
-			time.Sleep(10 * waitInterval)
+			between(10 * waitInterval)
 			if err := os.Rename(control, control+".away"); err != nil {
 				t.Error(err)
 			}
 			if err := os.Symlink("control", control); err != nil { // a circle
 				t.Error(err)
 			}
-			time.Sleep(10 * waitInterval)
+			between(10 * waitInterval)
 			if err := errors.Join(os.Remove(control), os.Rename(control+".away", control)); err != nil {
 				t.Error(err)
 			}
 		}
-		time.Sleep(10 * waitInterval)
+		between(10 * waitInterval)
 		stop()
 		err = <-ended
 		note := "note: the store cannot be read, and is asked again: "
