@@ -27,7 +27,8 @@ func NewSeed() *cobra.Command {
 		Short: "write the spec of a cluster into a store, for auto",
 		Long: `seed writes the spec of a cluster into its control and backup store: the number of members and the etcd
 version. It prints the command to run on each machine. An existing spec that differs is changed only with
---force. It is another name of "etcd-manager-ctl configure-cluster", which also changes single values.`,
+--force. To change single values later, use "etcd-manager-ctl configure-cluster", which also records who
+asked for it.`,
 		Example: "  etcdadm seed file:///mnt/etcd-store version=3.6.16 nodes=3",
 		Args:    cobra.MinimumNArgs(1),
 	}
