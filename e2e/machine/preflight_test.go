@@ -32,7 +32,7 @@ func TestPreflightReportsEverything(t *testing.T) {
 				unreachable++
 			}
 		}
-		if unreachable != 1 || strings.Count(r.stderr, dead) != 1 {
+		if unreachable != 1 || strings.Count(r.stderr, "[WARNING Endpoint]: "+dead) != 1 {
 			t.Errorf("%s: the dead endpoint: %s", what, r)
 		}
 	}
