@@ -151,6 +151,32 @@ func TestRestoreAfterTotalLoss(t *testing.T) {
 // Two machines of three are gone for good, and the operator says so.
 func TestRestoreAfterLostQuorum(t *testing.T) {
 	t.Parallel()
+	c := restoredAlone(t)
+	// They come back after all, with the data of the cluster that was.
+	for _, n := range []string{"b", "c"} {
+		c.Node(n).Start()
+	}
+	c.Eventually(harness.Soon, "one etcd runs", func(context.Context) error { return running(c, 1) })
+	restored(t, c, "k", "2")
+}
+
+// Two machines of three are gone for good, and after the restore the third loses its disk, too: the two
+// may run the cluster, until the operator says again that they do not.
+func TestRestoreAfterAllIsLostOneByOne(t *testing.T) {
+	t.Parallel()
+	c := restoredAlone(t)
+	name := takeBackup(t, c)
+	c.Node("a").LoseDisk()
+	c.Node("a").Start()
+	c.WaitHold(harness.Soon, "cluster-lost")
+	queue(t, c, name, "--lost=b,c")
+	restored(t, c, "k", "2")
+}
+
+// restoredAlone is a cluster of three of which b and c were killed, restored on a alone: k is 1 in what
+// was restored, and 2 since.
+func restoredAlone(t *testing.T) *harness.Cluster {
+	t.Helper()
 	c := restoring(t, quick...)
 	c.Bootstrap(3, v36, "a", "b", "c")
 	put(t, c, "k", "1")
@@ -168,12 +194,7 @@ func TestRestoreAfterLostQuorum(t *testing.T) {
 	ctl(t, c, "--member-count=1", "restore-backup", name, "--lost=b,c")
 	restored(t, c, "k", "1")
 	put(t, c, "k", "2")
-	// They come back after all, with the data of the cluster that was.
-	for _, n := range []string{"b", "c"} {
-		c.Node(n).Start()
-	}
-	c.Eventually(harness.Soon, "one etcd runs", func(context.Context) error { return running(c, 1) })
-	restored(t, c, "k", "2")
+	return c
 }
 
 // What cannot be restored is refused, with the reason, and nothing has happened
@@ -324,32 +345,3 @@ func TestCrashInARestore(t *testing.T) {
 
 // restoreCrash are the points that a restore always comes to.
 var restoreCrash = regexp.MustCompile(`^(restore-(stage|switch)|member-start.before-adopt|quarantine|request-close)`)
-
-// Two machines of three are gone for good, and after the restore the third loses its disk, too: the two
-// may run the cluster, until the operator says again that they do not.
-func TestRestoreAfterAllIsLostOneByOne(t *testing.T) {
-	t.Parallel()
-	c := restoring(t, quick...)
-	c.Bootstrap(3, v36, "a", "b", "c")
-	put(t, c, "k", "1")
-	name := takeBackup(t, c)
-	for _, n := range []string{"b", "c"} {
-		c.Node(n).Kill()
-	}
-	eventually(t, c, "nobody coordinates", func() error {
-		if r, err := c.Status(); err != nil || !strings.Contains(fmt.Sprint(r.Holds), "quorum-lost") &&
-			!strings.Contains(fmt.Sprint(r.Holds), "no-coordinator") {
-			return fmt.Errorf("holds %v, %w", r.Holds, err)
-		}
-		return nil
-	})
-	ctl(t, c, "--member-count=1", "restore-backup", name, "--lost=b,c")
-	restored(t, c, "k", "1")
-	put(t, c, "k", "2")
-	name = takeBackup(t, c)
-	c.Node("a").LoseDisk()
-	c.Node("a").Start()
-	c.WaitHold(harness.Soon, "cluster-lost")
-	queue(t, c, name, "--lost=b,c")
-	restored(t, c, "k", "2")
-}

@@ -47,16 +47,11 @@ func (c *Coordinator) drainFor(ctx context.Context, spec cluster.Spec, obs clust
 // killed at any time, and where nobody removes the member, etcd ends and is started again, as one
 // that was killed.
 func (l *Local) drain(ctx context.Context, op *plan.MemberDrain) error {
-	s := l.o.State.State()
-	disk := nodestate.Disk(l.o.DataDir, s)
-	switch {
-	case s.Assigned == nil || disk.State != cluster.DiskData:
-		return refuse("the node runs no member")
-	case s.Assigned.Token != op.ExpectToken || disk.Token != op.ExpectToken:
-		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(disk.Token)}
-	case disk.MemberID != op.ExpectMemberID:
-		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
-	case l.held.holds():
+	s, err := l.memberOf(op.ExpectToken, op.ExpectMemberID)
+	if err != nil {
+		return err
+	}
+	if l.held.holds() {
 		return nil // by an order that was sent again
 	}
 	client, err := l.observer.ClientOptions(s)
@@ -127,4 +122,20 @@ func (h *held) release() {
 	if h.hold != nil {
 		h.hold.Close()
 	}
+}
+
+// memberOf returns the node's state where it runs that member of that incarnation, by its state file
+// and by its data.
+func (l *Local) memberOf(token cluster.Token, id cluster.MemberID) (nodestate.State, error) {
+	s := l.o.State.State()
+	disk := nodestate.Disk(l.o.DataDir, s)
+	switch {
+	case s.Assigned == nil || disk.State != cluster.DiskData:
+		return s, refuse("the node runs no member")
+	case s.Assigned.Token != token || disk.Token != token:
+		return s, &plan.StaleError{Want: "incarnation " + string(token), Got: string(disk.Token)}
+	case disk.MemberID != id:
+		return s, &plan.StaleError{Want: "member " + id.String(), Got: disk.MemberID.String()}
+	}
+	return s, nil
 }

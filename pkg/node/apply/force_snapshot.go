@@ -30,16 +30,11 @@ const (
 // revision. Killed at any time, the member has some of them more in its log, and so many
 // less to come.
 func (l *Local) forceSnapshot(ctx context.Context, op *plan.MemberForceSnapshot) error {
-	s := l.o.State.State()
-	disk := nodestate.Disk(l.o.DataDir, s)
-	switch {
-	case s.Assigned == nil || disk.State != cluster.DiskData:
-		return refuse("the node runs no member")
-	case s.Assigned.Token != op.ExpectToken || disk.Token != op.ExpectToken:
-		return &plan.StaleError{Want: "incarnation " + string(op.ExpectToken), Got: string(disk.Token)}
-	case disk.MemberID != op.ExpectMemberID:
-		return &plan.StaleError{Want: "member " + op.ExpectMemberID.String(), Got: disk.MemberID.String()}
-	case !nodeobserve.Settled(s) || len(cluster.HazardsBefore(nodeobserve.NextMinor(s))) == 0:
+	s, err := l.memberOf(op.ExpectToken, op.ExpectMemberID)
+	if err != nil {
+		return err
+	}
+	if !nodeobserve.Settled(s) || len(cluster.HazardsBefore(nodeobserve.NextMinor(s))) == 0 {
 		return refuse("the members do not all run the minor version of etcd %s, or nothing needs it", s.Assigned.Version)
 	}
 	c, err := l.observer.Etcd(s)
