@@ -51,9 +51,9 @@ func checkUnprivileged(t *testing.T, m *Machine) {
 test -z "$(find /var/lib/etcd ! -user etcd)"
 test $(stat -c %a /etc/etcd/etcd.env) = 600
 test "$(stat -c %U /etc/etcd/pki/ca.key)" = root
-setpriv --reuid=etcd --regid=etcd --clear-groups test -r /etc/etcd/pki/server.key
-! setpriv --reuid=etcd --regid=etcd --clear-groups test -r /etc/etcd/pki/ca.key
-! setpriv --reuid=nobody --clear-groups test -r /etc/etcd/pki/server.key`)
+setpriv --reuid=etcd --regid=etcd --clear-groups test -r /etc/etcd/pki/server.key`)
+	m.Do("! setpriv --reuid=etcd --regid=etcd --clear-groups test -r /etc/etcd/pki/ca.key")
+	m.Do("! setpriv --reuid=nobody --clear-groups test -r /etc/etcd/pki/server.key")
 }
 
 // All addresses are of IPv6.
