@@ -179,7 +179,7 @@ func (h *byHandHost) fromManager() {
 		h.t.Errorf("the data of %s was copied", h.node.Name)
 	}
 	if out := h.ok("handover", "from-manager"); !strings.Contains(out, "Nothing to do") {
-		h.t.Errorf("taken back twice: %s", out)
+		h.t.Errorf("handed back twice: %s", out)
 	}
 }
 

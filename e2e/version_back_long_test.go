@@ -12,10 +12,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
-// A minor version up is taken back while the members run both: those that have changed run
+// A minor version up is reverted while the members run both: those that have changed run
 // the old version again, on data that the new one has had, and the others were never
 // touched. Nothing is downgraded for it.
-func TestAnUpgradeIsTakenBack(t *testing.T) {
+func TestAnUpgradeIsReverted(t *testing.T) {
 	t.Parallel()
 	o, put := withLater(t, options(t, calm...))
 	c := harness.New(t.Context(), t, o)

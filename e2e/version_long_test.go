@@ -20,10 +20,10 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
-// A downgrade that is taken back when the first member has changed, with that member's
+// A downgrade that is cancelled when the first member has changed, with that member's
 // daemon and the coordinator killed in between: it is cancelled, and all run the later
 // version again.
-func TestADowngradeIsTakenBack(t *testing.T) {
+func TestADowngradeIsCancelled(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick...)
 	c.Bootstrap(3, v36, "a", "b", "c")

@@ -18,8 +18,8 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/crashrun"
 )
 
-// Three members go from 3.5 to 3.4 by a restore. The word that allows it may be taken
-// back, and counts once: after the way up again it is asked for again.
+// Three members go from 3.5 to 3.4 by a restore. The word that allows it may be
+// cleared, and counts once: after the way up again it is asked for again.
 func TestThreeMembersGoWhereOnlyARestoreLeads(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
@@ -29,7 +29,7 @@ func TestThreeMembersGoWhereOnlyARestoreLeads(t *testing.T) {
 	refusedWithoutWord(t, c, 3, v34)
 
 	before := processes(c)
-	ctl(t, c, "pause", "--reason=to take it back")
+	ctl(t, c, "pause", "--reason=to cancel it")
 	c.WaitHold(harness.Soon, string(plan.Paused))
 	ctl(t, c, "configure-cluster", "--allow-restore")
 	c.SetSpec(3, v35)
@@ -210,9 +210,9 @@ func TestAPartitionOnTheWayByARestore(t *testing.T) {
 	arrived(t, c, w, p)
 }
 
-// The word is taken back when clients are already kept away: the old version lets them
+// The word is cleared when clients are already kept away: the old version lets them
 // in again, and nothing has been restored.
-func TestARestoreIsTakenBackWhileClientsAreKeptAway(t *testing.T) {
+func TestARestoreIsCancelledWhileClientsAreKeptAway(t *testing.T) {
 	t.Parallel()
 	c := restoring(t, quick...)
 	c.Bootstrap(3, v35, "a", "b", "c")

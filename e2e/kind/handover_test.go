@@ -139,7 +139,7 @@ const managerPod = "/etc/kubernetes/manifests/etcd-manager.manifest"
 func (s *handed) fromDaemon(t *testing.T, m machine) {
 	t.Helper()
 	m.must(t, "rm "+managerPod)
-	await(t, string(m)+" is taken back", 3*time.Minute, func(ctx context.Context) error {
+	await(t, string(m)+" is handed back", 3*time.Minute, func(ctx context.Context) error {
 		_, err := m.run(ctx, hand+"etcdadm handover from-manager 2>&1")
 		return err
 	})
@@ -158,12 +158,12 @@ func (s *handed) toDaemonsAndBack(t *testing.T, w *Writer) {
 	failed := w.during(t, "the daemons take a backup", func() { s.ctl(t, "take-backup", "--wait") })
 	serving(t, failed, failure.withTheLeader) // which went before the backup
 	s.ctl(t, "pause")
-	s.oneByOne(t, w, "three machines are taken back", func(m machine) { s.fromDaemon(t, m) })
+	s.oneByOne(t, w, "three machines are handed back", func(m machine) { s.fromDaemon(t, m) })
 	s.healthy(t)
 }
 
 // The etcd that etcdadm runs as static pods, and that kubeadm uses as external etcd, is handed to the
-// daemons and taken back.
+// daemons and handed back.
 func TestHandover(t *testing.T) {
 	long(t)
 	s := newHanded(t, "etcdadm-handover", nil, "etcd-manager")
@@ -217,7 +217,7 @@ func (s *handed) giveBack(t *testing.T, m machine) {
 }
 
 // The etcd that kubeadm has beside each API server is exchanged for one of etcdadm's, member by
-// member, handed to the daemons, taken back and given back to kubeadm.
+// member, handed to the daemons, handed back and given back to kubeadm.
 func TestStackedHandover(t *testing.T) {
 	long(t)
 	s := newHanded(t, "etcdadm-stacked", stackedPatches, "etcd-manager")

@@ -200,7 +200,7 @@ func (w *Writer) present(t *testing.T) []int {
 }
 
 // check compares what is there with what was acknowledged, but for those from a number up to
-// another, which a restore has taken back.
+// another, which a restore has undone.
 func (w *Writer) check(t *testing.T, from, to int) {
 	t.Helper()
 	w.mu.Lock()

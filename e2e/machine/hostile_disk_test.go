@@ -94,7 +94,7 @@ func TestDiskFillsUp(t *testing.T) {
 }
 
 // No space for the binaries or the files of the init system: nothing half is
-// left, and a join is taken back.
+// left, and a join is undone.
 func TestNoSpaceForFiles(t *testing.T) {
 	t.Parallel()
 	a, b := strange(t)

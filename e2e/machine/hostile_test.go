@@ -334,7 +334,7 @@ func stub(t *testing.T, version, lines string) string {
 	return dir
 }
 
-// A join whose etcd does not come up is taken back, and says so; with a good
+// A join whose etcd does not come up is undone, and says so; with a good
 // etcd the same command works then.
 func TestJoinThatCannotFinish(t *testing.T) {
 	t.Parallel()
@@ -355,7 +355,7 @@ func TestJoinThatCannotFinish(t *testing.T) {
 			a.alone()
 			b.nothing()
 			if exists(b.at("data.etcdadm.json")) {
-				t.Errorf("b remembers a join that was taken back: %s", b.read(b.at("data.etcdadm.json")))
+				t.Errorf("b remembers a join that was undone: %s", b.read(b.at("data.etcdadm.json")))
 			}
 			if err := os.RemoveAll(b.path("bin")); err != nil { // of the right version, as far as anybody can see
 				t.Fatal(err)
@@ -388,7 +388,7 @@ func TestLearnerThatCannotCatchUp(t *testing.T) {
 	}
 	r := b.run("join", "--start-timeout=8s", "--promotion-timeout=5s", "--membership-timeout=60s", a.clientURL())
 	if r.code == 0 || !strings.Contains(r.stderr, "was undone") {
-		t.Errorf("a join that cannot finish is not taken back: %s", r)
+		t.Errorf("a join that cannot finish is not undone: %s", r)
 	}
 	a.alone()
 	b.nothing()
@@ -415,7 +415,7 @@ func TestPortTaken(t *testing.T) {
 		for _, args := range [][]string{{"init"}, quick(a.clientURL())} {
 			b.unchanged(args[0], func() { b.fails(3, []string{fmt.Sprintf("Port-%d", *port), "hint: "}, args...) })
 		}
-		// Despite it etcd cannot start, and the join is taken back.
+		// Despite it etcd cannot start, and the join is undone.
 		b.fails(1, []string{"address already in use", "was undone"}, "join", "--ignore-preflight-errors=all",
 			"--start-timeout=20s", a.clientURL())
 		a.alone()

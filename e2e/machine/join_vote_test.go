@@ -125,8 +125,8 @@ func TestThePhaseStartEndsWithoutTheVote(t *testing.T) {
 	b.fails(1, []string{"--start-timeout"}, "join", "phase", "health", a.clientURL(), "--start-timeout=2s")
 }
 
-// A voter that never serves is taken back, as a learner is.
-func TestAVoterThatNeverServesIsTakenBack(t *testing.T) {
+// A voter that never serves is undone, as a learner is.
+func TestAVoterThatNeverServesIsUndone(t *testing.T) {
 	t.Parallel()
 	hosts := newHosts(func(name string) *host { return newHost(t, name, v36) }, 3)
 	a, c := hosts[0], hosts[2]

@@ -71,8 +71,8 @@ func (h *host) firewall(args string) {
 }
 
 // A machine that a voter does not reach is neither started nor promoted; the join says which two, where and
-// what to do, and takes itself back. When the port is open, or a person goes on without, it joins.
-func TestAJoinThatAVoterDoesNotReachIsTakenBack(t *testing.T) {
+// what to do, and undoes itself. When the port is open, or a person goes on without, it joins.
+func TestAJoinThatAVoterDoesNotReachIsUndone(t *testing.T) {
 	for what, rule := range map[string]string{
 		"drop":   "-s 192.0.2.1 -p tcp --dport 2380 -j DROP",
 		"reject": "-s 192.0.2.1 -p tcp --dport 2380 -j REJECT --reject-with tcp-reset",

@@ -46,7 +46,7 @@ func TestJoinsAtOnce(t *testing.T) {
 }
 
 // Two commands on one machine: the second one says who is at work, whatever it
-// is, and leaves the first alone. The first is interrupted, and taken back.
+// is, and leaves the first alone. The first is interrupted, and undone.
 func TestTwoCommandsAtOnce(t *testing.T) {
 	t.Parallel()
 	a, b := strange(t)

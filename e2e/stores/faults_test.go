@@ -127,7 +127,7 @@ func TestWriteOnly(t *testing.T) {
 	server, proxy := behindProxy(t)
 	s, ctx := open(t, "s3://backups/x"), t.Context()
 	proxy.Disturb(func(w http.ResponseWriter, r *http.Request, _ http.HandlerFunc) bool {
-		// To take back one's own parts is another permission than to delete.
+		// To remove one's own parts is another permission than to delete.
 		denied := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodDelete &&
 			!r.URL.Query().Has("uploadId") ||
 			r.Method == http.MethodPut && !isPart(r) && r.Header.Get("If-None-Match") == ""
@@ -326,7 +326,7 @@ func TestHangingServer(t *testing.T) {
 	nothingLeft(t, server, "x/b")
 }
 
-// What a reader or an operator breaks off is taken back before Upload returns.
+// What a reader or an operator breaks off is removed before Upload returns.
 func TestBrokenOffUpload(t *testing.T) {
 	server := servers.StartS3(t)
 	s := open(t, server.Location("x"))

@@ -25,6 +25,8 @@ func TestWordsOfTheGlossaryAreFound(t *testing.T) {
 		{"mend", "mended; mends; amend; recommend; isMended", 3},
 		{"tale", "stale Stale isStale tale", 1},
 		{"town", "a_town downtown", 1},
+		{"taker", "a taker; Takers; the backup taker, two backup takers; type BackupTaker struct{}", 2},
+		{"its turn", "its turn has come; in turn; it turns that off", 1},
 		{"the look", "after the look; the lookup; the looking glass", 2},
 	} {
 		if got := terms[c.word].In([]byte(c.text)); len(got) != c.want {

@@ -232,7 +232,7 @@ func (slow) Upload(ctx context.Context, key string, r io.Reader) (bool, error) {
 }
 
 // Several backup takers in one second, of all forms, never share a name.
-func TestTakersOfOneSecond(t *testing.T) {
+func TestBackupsOfOneSecond(t *testing.T) {
 	s, err := store.Open(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

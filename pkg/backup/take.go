@@ -39,7 +39,7 @@ type Target interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// TakeOptions say what Take backs up, how, and where to.
+// TakeOptions say what is backed up by Take, how, and where to.
 type TakeOptions struct {
 	Source Snapshotter
 	Store  Target

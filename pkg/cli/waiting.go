@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// NoticeDelay is how long a person waits before a notice, and noticeInterval how often is checked whether there is
-// something new to say.
+// ProgressDelay is how long a command waits before it prints what it waits for, and progressInterval how often it
+// checks whether there is something new to print.
 const (
-	NoticeDelay    = time.Second
-	noticeInterval = 2 * time.Second
+	ProgressDelay    = time.Second
+	progressInterval = 2 * time.Second
 )
 
-// Waiting reports on w what a command waits for, once it has waited for [NoticeDelay], and then only
+// Waiting reports on w what a command waits for, once it has waited for [ProgressDelay], and then only
 // if that is another text than before. An empty text says nothing. What it returns ends that, and may be
 // called more than once.
 func Waiting(w io.Writer, what func() string) (stop func()) {
@@ -22,7 +22,7 @@ func Waiting(w io.Writer, what func() string) (stop func()) {
 	go func() {
 		defer close(ended)
 		said := ""
-		for after := NoticeDelay; ; after = noticeInterval {
+		for after := ProgressDelay; ; after = progressInterval {
 			select {
 			case <-quit:
 				return

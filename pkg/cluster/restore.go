@@ -101,7 +101,7 @@ func (o Observation) SealedRequest() *Request {
 			if r.Sealed {
 				return r
 			}
-			return nil // it waits for its turn
+			return nil // others are before it
 		}
 	}
 	return nil

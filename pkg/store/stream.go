@@ -14,7 +14,7 @@ import (
 // first, a last Read of r may still be under way.
 //
 // The only deadline is ctx's: a snapshot may take hours. When ctx is cancelled,
-// Upload waits a few seconds for what was sent so far to be taken back, so that
+// Upload waits a few seconds for what was sent so far to be removed, so that
 // a program that ends does not leave it in the store.
 func (s *Store) Upload(ctx context.Context, key string, r io.Reader) (bool, error) {
 	if err := checkKey(key); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // claimPrefix is where claims are in the store. The existing tools, and the
-// daemon, take no notice of what is there.
+// daemon, ignore what is there.
 const claimPrefix = "control/backup-claims/"
 
 // Objects is the part of a store that claims are kept in.

@@ -116,7 +116,7 @@ func (c checker) createRestored(op *IncarnationCreate) error {
 		return &StaleError{Want: "no record of incarnation " + string(op.Token), Got: "one of another number"}
 	}
 	if !slices.ContainsFunc(c.obs.Store.Requests, func(r cluster.Request) bool { return r.Name == op.Request }) {
-		return unsafe("restore", "%s is not in the queue: it was taken back, or is closed", op.Request)
+		return unsafe("restore", "%s is not in the queue: it was cancelled, or is closed", op.Request)
 	}
 	if problem := c.obs.Store.RecordsProblem; problem != "" {
 		return unsafe("restore", "the store has incarnation records that cannot be read: %s", problem)

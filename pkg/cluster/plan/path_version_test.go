@@ -25,7 +25,7 @@ func TestUpgradePath(t *testing.T) {
 		{"one has changed", "3.7.3", of("3.5.35", "3.6.16") + "cluster-version 3.5.0", "3.5.35 3.6.16 3.7.3"},
 		{"all have changed, and the cluster version has not", "3.7.3", of("3.6.16", "3.6.16") + "cluster-version 3.5.0",
 			"3.6.16 3.7.3"},
-		{"taken back", "3.5.35", of("3.5.35", "3.6.16") + "cluster-version 3.5.0", "3.6.16 3.5.35"},
+		{"reverted", "3.5.35", of("3.5.35", "3.6.16") + "cluster-version 3.5.0", "3.6.16 3.5.35"},
 		{"down", "3.5.35", of("3.7.3", "3.7.3"), "3.7.3 3.6.16 3.5.35"},
 		{"a voter does not serve", "3.7.3", of("3.6.16", "3.6.16") + "member b down=1m", "3.6.16 3.7.3"},
 		{"no binaries of the last version", "3.7.3", of("3.5.35", "3.5.35") + "node b versions=3.5.35,3.6.16",

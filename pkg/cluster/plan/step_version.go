@@ -83,7 +83,7 @@ func NextVersion(members []Runner, want, seen etcdversion.Version) (etcdversion.
 }
 
 // between is for members of two minor versions: the step that has begun is
-// finished first, or taken back while that is possible.
+// finished first, or reverted while that is possible.
 func between(members []Runner, want, seen, low, high etcdversion.Version) (etcdversion.Version, *NoWay) {
 	if want.Minor >= high.Minor {
 		if !seen.IsZero() && !seen.AtLeast(low.Major, low.Minor) {

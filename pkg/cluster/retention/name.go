@@ -20,7 +20,7 @@ const (
 	// MarkerFile says what the snapshot is of, to the existing etcd-manager.
 	MarkerFile = "_etcd_backup.meta"
 	// DescriptionFile says all that we know of the backup, SignatureFile is a
-	// signature of it. The existing etcd-manager takes no notice of either.
+	// signature of it. The existing etcd-manager ignores both.
 	DescriptionFile = "_etcdadm_backup.json"
 	SignatureFile   = "_etcdadm_backup.sig"
 	// VerifiedFile and DrilledFile say that the backup was verified, and

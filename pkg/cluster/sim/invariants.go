@@ -27,7 +27,7 @@ import (
 //	between        one member at a time is between two versions
 //	risk           no second member is tried with what one did not come up with
 //	zombies        no removed member comes back, unless the operator has accepted it
-//	taken-back     nothing is restored that the operator has taken back
+//	cancelled      nothing is restored that the operator has cancelled
 //	spec           nobody writes another version into the spec than the operator
 //	closed         clients are kept away only for a restore that goes on
 //	restore        nothing is given up before what replaces it is ready

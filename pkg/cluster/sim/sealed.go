@@ -18,7 +18,7 @@ const (
 	// RestoreAllowed is "configure-cluster --allow-restore" for [sealedTo].
 	RestoreAllowed FaultKind = "restore allowed"
 	// RestoreDeleted is "delete-command" for such a request.
-	RestoreDeleted FaultKind = "restore taken back"
+	RestoreDeleted FaultKind = "restore cancelled"
 	// BackupUnreadable has nodes find that no backup can be restored.
 	BackupUnreadable FaultKind = "backup unreadable"
 )
@@ -213,11 +213,11 @@ func (w *world) checkSealed(by *node, op *plan.IncarnationCreate) {
 		}
 	}
 	if v := w.spec.EtcdVersion; v != op.Version {
-		w.violate("taken-back", "%s is restored as etcd %s, and the spec asks for %s", op.Token, op.Version, v)
+		w.violate("cancelled", "%s is restored as etcd %s, and the spec asks for %s", op.Token, op.Version, v)
 	}
 	asked := func(r cluster.Request) bool { return r.Name == op.Request }
 	if by.read != nil && !slices.ContainsFunc(by.read.Requests, asked) {
-		w.violate("taken-back", "%s is restored for %s, which is not asked for any more", op.Token, op.Request)
+		w.violate("cancelled", "%s is restored for %s, which is not asked for any more", op.Token, op.Request)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 var sealedRestores = Config{Versions: true, Sealed: true}
 
 // TestSealedHistories is TestVersionHistories where operators allow restores as a version to
-// which nothing else leads, and take that back.
+// which nothing else leads, and revert that.
 func TestSealedHistories(t *testing.T) { play(t, sealedRestores) }
 
 // TestSealedReach makes sure that those histories get to where the rules about such restores
@@ -21,7 +21,7 @@ func TestSealedHistories(t *testing.T) { play(t, sealedRestores) }
 func TestSealedReach(t *testing.T) {
 	reached := map[string]int{}
 	closing := map[string]string{
-		"and no more for":          "a request is taken back by the spec",
+		"and no more for":          "a request is cancelled by the spec",
 		"failed while clients":     "a voter fails while clients are being kept away",
 		"too few nodes could":      "too few nodes can restore, and clients are let in again",
 		"the backup cannot be":     "nodes find that the backup cannot be read",

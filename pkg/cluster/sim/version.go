@@ -212,12 +212,12 @@ func (w *world) settleChange(n *node) {
 	case cluster.VerdictDone:
 		n.change = nil
 	case cluster.VerdictBack:
-		w.takeBack(n, g, *c)
+		w.revert(n, g, *c)
 	}
 }
 
-// takeBack has n go back to the old version, or say that it cannot.
-func (w *world) takeBack(n *node, g *group, c cluster.VersionChange) {
+// revert has n go back to the old version, or say that it cannot.
+func (w *world) revert(n *node, g *group, c cluster.VersionChange) {
 	seen, _ := w.reported(n, g)
 	if n.disk.cluster.Compare(seen) > 0 {
 		seen = n.disk.cluster

@@ -128,7 +128,7 @@ var versionControls = []struct {
 	})},
 	{"restores another backup than the request's own", "check", "data-lost", seeing(nil, withAnotherBackup)},
 	{"takes the backup before clients are kept away", "check", "data-lost", seeing(nil, withAllClosed)},
-	{"carries out what was taken back", "taken-back", "taken-back", stubborn},
+	{"carries out what was cancelled", "cancelled", "cancelled", stubborn},
 	{"opens members while a restore may be decided", "check", "data-lost", seeing(nil, withoutStaged)},
 	{"never forces a raft snapshot", "stuck", "", without[*plan.MemberForceSnapshot]()},
 	{"never cancels a downgrade", "stuck", "", without[*plan.DowngradeCancel]()},
@@ -155,7 +155,7 @@ var rareVersions = map[string][2]uint64{
 // aboutRestores are those that show where operators allow restores.
 var aboutRestores = []string{
 	"restores another backup than the request's own", "takes the backup before clients are kept away",
-	"carries out what was taken back", "opens members while a restore may be decided",
+	"carries out what was cancelled", "opens members while a restore may be decided",
 }
 
 func abs(n int) int { return max(n, -n) }

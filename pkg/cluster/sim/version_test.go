@@ -182,7 +182,7 @@ func TestTheWorldKnowsVersions(t *testing.T) {
 	}
 }
 
-// A version that dies is taken back by the node itself, one that hangs when its time is
+// A version that dies is reverted by the node itself, one that hangs when its time is
 // over; where the cluster version has risen, neither.
 func TestANodeTakesAVersionBack(t *testing.T) {
 	for _, stalls := range []bool{false, true} {

@@ -239,7 +239,7 @@ func (t *tool) restoreAllowed(ctx context.Context, s *store.Store, spec store.Sp
 	}, nil
 }
 
-// accept writes down, or takes back, what the operator accepts. It is bound to the
+// accept writes down, or clears, what the operator accepts. It is bound to the
 // version that the spec asks for now: what was accepted for another one goes.
 func (t *tool) accept(cmd *cobra.Command, spec *store.SpecFile) error {
 	switch {

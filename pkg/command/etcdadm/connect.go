@@ -38,8 +38,8 @@ type ConnectOptions struct {
 	Insecure, EtcdInsecure bool
 	// Timeout is how long a command may take, more than zero.
 	Timeout time.Duration
-	// Notices is where a person reads what the command waits for.
-	Notices io.Writer `json:"-"`
+	// Progress is where the command prints what it waits for.
+	Progress io.Writer `json:"-"`
 	// Answered is to be called once the daemons have answered, if they do not only do so
 	// by the end of the command.
 	Answered func() `json:"-"`

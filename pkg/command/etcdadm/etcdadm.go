@@ -126,7 +126,7 @@ func (t *tool) run(cmd *cobra.Command, f func(ctx context.Context, c Cluster) er
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), t.connect.Timeout)
 	defer cancel()
-	t.connect.Notices = cmd.ErrOrStderr()
+	t.connect.Progress = cmd.ErrOrStderr()
 	flag := cli.StoreFlag(cmd, t.connect.BackupStore)
 	t.out.Paste = func(text string) string { return plan.AtStore(text, flag) }
 	t.connect.Answered = cli.Waiting(cmd.ErrOrStderr(), t.connect.waiting)

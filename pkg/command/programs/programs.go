@@ -43,11 +43,11 @@ func connect(ctx context.Context, o etcdadm.ConnectOptions) (etcdadm.Cluster, er
 		EtcdCert: o.EtcdCert, EtcdKey: o.EtcdKey, EtcdCACert: o.EtcdCACert,
 		Insecure: o.Insecure, EtcdInsecure: o.EtcdInsecure, Answered: o.Answered,
 		Undrained: func(node cluster.NodeName, why error) {
-			fmt.Fprintf(o.Notices, "note: the member of %s could not be drained: %s; its removal is next, and what clients ask of it now may fail\n",
+			fmt.Fprintf(o.Progress, "note: the member of %s could not be drained: %s; its removal is next, and what clients ask of it now may fail\n",
 				cli.Plain(string(node)), cli.Plain(why.Error()))
 		},
 		OpenStore: func(ctx context.Context, location string) (*store.Store, error) {
-			return storewait.Open(ctx, location, o.Timeout, o.Notices)
+			return storewait.Open(ctx, location, o.Timeout, o.Progress)
 		},
 	})
 }

@@ -49,7 +49,7 @@ func (g Grantor) Decide(now time.Time, req Request) (next Grantor, reply Reply) 
 	if req.LeaseVoters.Term == req.Term && Newer(req.LeaseVoters, g.Durable.LeaseVoters) {
 		next.Durable.LeaseVoters = cloneRecord(req.LeaseVoters)
 	}
-	// A shorter lease must not take back time that was promised before.
+	// A shorter lease must not shorten time that was promised before.
 	if until := now.Add(req.TTL); until.After(next.Until) {
 		next.Until = until
 	}

@@ -103,8 +103,8 @@ func TestCrashThereAndBack(t *testing.T) {
 	}
 }
 
-// Killed while it hands over, at any point, it can be taken back instead.
-func TestCrashAndTakeBack(t *testing.T) {
+// Killed while it hands over, at any point, it can be handed back instead.
+func TestCrashAndHandBack(t *testing.T) {
 	for _, point := range points("journal", "stop", "files", "move", "assign", "done") {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +113,7 @@ func TestCrashAndTakeBack(t *testing.T) {
 				t.Fatal("it was not killed")
 			}
 			if point == "handover.journal.before" {
-				return // there is nothing to take back
+				return // there is nothing to hand back
 			}
 			h.ok(machine.FromManager)
 			if here, _ := h.at(); !here || !h.running() {

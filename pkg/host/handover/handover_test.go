@@ -335,7 +335,7 @@ func TestSmallClusters(t *testing.T) {
 	}
 }
 
-// A handover to the daemon that was cut short can be taken back.
+// A handover to the daemon that was cut short can be handed back.
 func TestTakingBackWhatWasNotFinished(t *testing.T) {
 	for _, after := range []string{"journal", "stop", "files", "move", "assign"} {
 		h := newCluster(t, "a", "b", "c")[0]

@@ -102,7 +102,7 @@ func (r *runner) open(h *machine.Handover) (err error) {
 	if r.goal.Action == machine.FromManager {
 		j := machine.FromManagerJournal(r.goal, h)
 		if j.Version.IsZero() && r.m != nil {
-			return nil // it is taken back
+			return nil // it is handed back
 		}
 		if !j.Version.IsZero() {
 			cfg, endpoints = r.desired(j), r.endpoints(j)

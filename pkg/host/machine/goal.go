@@ -21,7 +21,7 @@ const (
 	Remove Action = "remove"
 	// ToManager hands the member over to the daemon etcd-manager.
 	ToManager Action = "to-manager"
-	// FromManager takes it back.
+	// FromManager takes it over again.
 	FromManager Action = "from-manager"
 )
 

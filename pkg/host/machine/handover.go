@@ -9,7 +9,7 @@ import (
 )
 
 // A Manager is the etcd-manager to which a member is handed over, or from which it
-// is taken back.
+// is handed back.
 type Manager struct {
 	// ManagerDir and PKIDir are the daemon's directories.
 	ManagerDir, PKIDir string

@@ -243,7 +243,7 @@ membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380
 			}), `
 membership: etcdadm member add-learner --node=b --peer-url=https://10.0.0.2:2380 --expect-voters=1
 ` + joinRest + "health: etcdadm member promote --name=b --expect-voters=1\n"},
-		{"a join that was being taken back is taken back first", join, desired(),
+		{"a join that was being undone is undone first", join, desired(),
 			with(ready(a, unstarted(0xb, "10.0.0.2", true)), func(o *machine.Observation) {
 				o.Record = machine.Record{Action: machine.Join, Undoing: true}
 				o.Data = machine.Data{State: cluster.DiskData, MemberID: 0xb, ClusterID: 0xc1, Ready: true}

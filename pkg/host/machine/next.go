@@ -37,7 +37,7 @@ func Next(goal Goal, cfg Config, obs Observation) (*Step, *Hold) {
 		return nil, p.unreachable()
 	}
 	if obs.Record.Undoing && goal.Phase == "" && (goal.Action == Join || goal.Action == Init) {
-		// A join that is being taken back is taken back first.
+		// A join that is being undone is undone first.
 		if step, why := Next(Undo, cfg, obs); step != nil || why != nil {
 			return step, why
 		}
@@ -97,7 +97,7 @@ func (p *planner) first() (*Step, *Hold) {
 	return nil, nil
 }
 
-// Undo is the goal that takes back a join that cannot finish: the learner goes,
+// Undo is the goal that undoes a join that cannot finish: the learner goes,
 // and so does its copy of the data.
 var Undo = Goal{Action: Reset, KeepFiles: true, DiscardData: true}
 

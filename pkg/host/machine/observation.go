@@ -104,7 +104,7 @@ type Record struct {
 	// Reached are the IDs of this machine's learner, and of the voters that were seen to reach
 	// its peer port, with commas in between.
 	Reached string `json:"reached,omitempty"`
-	// Undoing says that a join is being taken back.
+	// Undoing says that a join is being undone.
 	Undoing bool `json:"undoing,omitempty"`
 	// Others are client URLs of the other members, with commas in between, while
 	// this one leaves: its own file may name nobody else.

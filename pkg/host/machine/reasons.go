@@ -68,7 +68,7 @@ var reasonDocs = []ReasonDoc{
 		"Do what the text says; `etcdadm upgrade check` checks again. `--accept-version-risk=REASON` continues anyway."},
 	{Alarm, "A member has raised an alarm, and a member that serves is not restarted with another version before it is " +
 		"disarmed.",
-		"`etcdadm alarm list` shows it, and `etcdadm alarm disarm` takes it back when its reason is gone."},
+		"`etcdadm alarm list` shows it, and `etcdadm alarm disarm` clears it when its cause is gone."},
 	{DataDiffers, "Before the first member is changed to another version, the digests of all members' data are compared at " +
 		"one revision, and they differ. Afterwards they would be of two versions, and prove nothing.",
 		"Find out which is right, and have the others join again with an empty data directory. The command asks again for 15 s."},

@@ -101,7 +101,7 @@ files: delete /etc/etcd/etcd.env, /etc/etcd/pki/ca.crt, /etc/etcd/pki/ca.key, /e
 binaries: delete /opt/bin/etcd, /opt/bin/etcdctl
 record: forget the member
 `},
-		{"a join is taken back", machine.Undo, desired(), running(a, self, c), `
+		{"a join is undone", machine.Undo, desired(), running(a, self, c), `
 remove-member: record that the join is undone
 remove-member: etcdadm member remove --id=b --expect-name=b --expect-voters=3
 stop: stop etcd

@@ -193,7 +193,7 @@ type Result struct {
 	Steps []machine.Step
 	// Last is the last observation.
 	Last machine.Observation
-	// Undone says that a join that could not finish was taken back.
+	// Undone says that a join that could not finish was undone.
 	Undone bool
 }
 
@@ -252,7 +252,7 @@ func (m *Machine) mustUndo(ctx context.Context, goal machine.Goal, err error) bo
 	return unserved || machine.IsLearner(m.cfg, obs)
 }
 
-// An UndoneError is a join's error after the join was taken back.
+// An UndoneError is a join's error after the join was undone.
 type UndoneError struct{ error }
 
 func (e *UndoneError) Error() string {

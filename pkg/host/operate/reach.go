@@ -40,7 +40,7 @@ func (m *Machine) leavePeers() {
 
 // metPeers waits, before this machine's learner is started, until every voter that answers has
 // connected to its peer port. A learner that some do not reach is not started: whoever asks it for
-// its health meanwhile would find one that is to be taken back.
+// its health meanwhile would find one that is to be undone.
 // It returns the machine's record, where the voters that have are written.
 func (m *Machine) metPeers(ctx context.Context, goal machine.Goal, obs machine.Observation) (machine.Record, error) {
 	self, voters := machine.Connecting(goal, m.cfg, obs)

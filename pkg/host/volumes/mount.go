@@ -140,7 +140,7 @@ func (m *mounting) mounted(table, point string) (string, error) {
 	return kind, nil
 }
 
-// unescape takes back the kernel's writing of blanks in the table of mounts.
+// unescape undoes the kernel's writing of blanks in the table of mounts.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

@@ -101,7 +101,7 @@ func (l *Local) unsettled(ctx context.Context, since *time.Time) bool {
 	case cluster.VerdictDone:
 		return l.exclusively(ctx, l.forgetChange)
 	case cluster.VerdictBack:
-		return l.exclusively(ctx, func() bool { return l.takeBack(ctx, lastWords(status)) })
+		return l.exclusively(ctx, func() bool { return l.revert(ctx, lastWords(status)) })
 	}
 	return true
 }
@@ -136,15 +136,15 @@ func (l *Local) startAgain(ctx context.Context) bool {
 	}
 	err := l.rerun(ctx, s, etcdconf.StateExisting)
 	if missing := new(etcdbin.NotFoundError); errors.As(err, &missing) && c.Pending() {
-		return l.takeBack(ctx, err.Error())
+		return l.revert(ctx, err.Error())
 	}
 	return err != nil || !c.Back
 }
 
-// takeBack goes back to the old version, or says that this is not possible any
+// revert goes back to the old version, or says that this is not possible any
 // more. The new version is stopped first: only then it is certain what the data
 // has become. Killed before the record, the node tries the new version again.
-func (l *Local) takeBack(ctx context.Context, words string) bool {
+func (l *Local) revert(ctx context.Context, words string) bool {
 	s := l.o.State.State()
 	c := s.Changing()
 	if !c.Pending() || s.Assigned.Stopped {

@@ -200,7 +200,7 @@ func TestAQuarantineThatFailsIsNotTakenForDone(t *testing.T) {
 }
 
 // The program cannot be started for a while, and is then, for the URLs that the record says.
-func TestAQuarantineThatCannotBeStartedIsTakenBack(t *testing.T) {
+func TestAQuarantineThatCannotBeStartedIsUndone(t *testing.T) {
 	h := bootstrapped(t)
 	etcd := filepath.Join(h.bins, "etcd-v"+writes.String(), "etcd")
 	h.forget()

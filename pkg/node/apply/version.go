@@ -33,15 +33,15 @@ func (l *Local) ahead(ctx context.Context, op *plan.MemberChangeVersion, order s
 	if l.changing(op) {
 		return true, l.settled(ctx, op)
 	}
-	if err := l.takenBack(op, order); err != nil {
+	if err := l.reverted(op, order); err != nil {
 		return true, err
 	}
 	return false, l.checkFirst(ctx, op)
 }
 
-// takenBack returns what the same order has failed with, where the node runs the old version
+// reverted returns what the same order has failed with, where the node runs the old version
 // again for that. Without a name, no order is the same.
-func (l *Local) takenBack(op *plan.MemberChangeVersion, order string) error {
+func (l *Local) reverted(op *plan.MemberChangeVersion, order string) error {
 	c := l.o.State.State().Changing()
 	if op.Node != l.o.Name || c == nil || !c.Back || order == "" || c.Order != order {
 		return nil
@@ -54,7 +54,7 @@ func didNotComeUp(c *cluster.VersionChange) error {
 }
 
 // changing reports whether op is under way already. An order that is given again does
-// not wait for the semaphore: by then the change may have been taken back, and would begin
+// not wait for the semaphore: by then the change may have been reverted, and would begin
 // again with nobody having checked the other voters.
 func (l *Local) changing(op *plan.MemberChangeVersion) bool {
 	c := l.o.State.State().Changing()
@@ -70,7 +70,7 @@ func (l *Local) changeVersion(ctx context.Context, op *plan.MemberChangeVersion,
 	if c := s.Changing(); c != nil && !c.Back && c.To == op.To {
 		return nil // an earlier order has begun it
 	}
-	if err := l.takenBack(op, order.ID); err != nil {
+	if err := l.reverted(op, order.ID); err != nil {
 		return err // it was sent again, and has waited since
 	}
 	if s.Assigned != nil && s.Assigned.Token == op.ExpectToken && s.Assigned.Version == op.To {

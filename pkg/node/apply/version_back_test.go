@@ -11,9 +11,9 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// A downgrade that fails is not taken back where the later version would die on what has
+// A downgrade that fails is not reverted where the later version would die on what has
 // come into the data meanwhile: the earlier one, of which the data is, is tried again
-// and again. Without such a thing it is taken back.
+// and again. Without such a thing it is reverted.
 func TestNobodyGoesBackToAVersionThatTheDataDoesNotStand(t *testing.T) {
 	t.Parallel()
 	earlier := etcdversion.Must("3.5.35")

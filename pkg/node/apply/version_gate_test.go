@@ -136,7 +136,7 @@ func TestOthersWithTheURLOfAllAreAskedThemselves(t *testing.T) {
 }
 
 // The time in which too few others answer is no time in which the new version could have
-// come up: when they come back, it is not taken back at once.
+// come up: when they come back, it is not reverted at once.
 func TestTimeWithoutTheOthersDoesNotCount(t *testing.T) {
 	f := newFakeTrio(t)
 	f.found()

@@ -56,7 +56,7 @@ func (h *host) fake(v etcdversion.Version, says, body string) {
 
 // A version that dies again and again: the old one runs again, the order fails and
 // says why, and so does the node.
-func TestAVersionThatDiesIsTakenBack(t *testing.T) {
+func TestAVersionThatDiesIsReverted(t *testing.T) {
 	t.Parallel()
 	h := known(t)
 	wantError(t, h.do(change(dies)), "no luck")
@@ -128,8 +128,8 @@ func hearsFrom7(t *testing.T, at string) cluster.InitialMember {
 	return cluster.InitialMember{Name: "m2", PeerURLs: []string{s.URL}}
 }
 
-// A version that never serves is taken back when its time is over.
-func TestAVersionThatDoesNotServeIsTakenBack(t *testing.T) {
+// A version that never serves is reverted when its time is over.
+func TestAVersionThatDoesNotServeIsReverted(t *testing.T) {
 	h := known(t, func(o *LocalOptions) { o.startTimeout = 300 * time.Millisecond })
 	wantError(t, h.do(change(newer)), "did not come up")
 	if s := h.disk(); s.Assigned.Version != writes || s.Change == nil || !s.Change.Back {
@@ -319,9 +319,9 @@ func (h *host) downgrades(op *plan.MemberChangeVersion) {
 	})
 }
 
-// A record that lands after its order has failed is taken back: the old version runs
+// A record that lands after its order has failed is reverted: the old version runs
 // on, and the change can be ordered again.
-func TestAChangeThatIsRecordedLateIsTakenBack(t *testing.T) {
+func TestAChangeThatIsRecordedLateIsReverted(t *testing.T) {
 	landing, thaw := make(chan struct{}), make(chan struct{})
 	hangs := true
 	h := known(t, func(o *LocalOptions) {
@@ -359,7 +359,7 @@ func TestAChangeThatIsRecordedLateIsTakenBack(t *testing.T) {
 
 // Of two voters, the one with the new version does not serve, and so neither does the
 // other: it answers, and the two would be a majority, so it is the version's fault.
-func TestAVersionThatHangsIsTakenBackWhereItsVoteIsNeeded(t *testing.T) {
+func TestAVersionThatHangsIsRevertedWhereItsVoteIsNeeded(t *testing.T) {
 	f := newFakeTrio(t, func(o *LocalOptions) { o.startTimeout = 300 * time.Millisecond })
 	f.found()
 	if err := f.state.Update(func(s *nodestate.State) error {

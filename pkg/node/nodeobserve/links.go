@@ -41,7 +41,7 @@ type link struct {
 }
 
 // of returns the links to the members other than self, by what is known now, and has tried
-// those whose turn it is. Voters that have never started are left out, learners are not:
+// those that are due. Voters that have never started are left out, learners are not:
 // one that no entries reach cannot know that it has started. It waits for nothing.
 func (w *linkWatch) of(ctx context.Context, self cluster.MemberID, members []cluster.Member, now time.Time,
 	try func(ctx context.Context, urls []string) error) (list []cluster.Link) {

@@ -17,7 +17,7 @@ func ChangeVersion(token cluster.Token, to etcdversion.Version, order string) Tr
 	}
 }
 
-// EndChange forgets a change of the version that has succeeded. One that was taken back
+// EndChange forgets a change of the version that has succeeded. One that was reverted
 // stays, for those who ask why.
 func EndChange(s *State) error {
 	if c := s.Changing(); c != nil && !c.Back {
@@ -44,7 +44,7 @@ func RevertChange(why, stays string) Transition {
 	}
 }
 
-// ForgetChange takes back the record of a change of the version that was never begun: what
+// ForgetChange deletes the record of a change of the version that was never begun: what
 // runs is none, or is not of the new version. Where there is no such record, the state
 // stays, and what the disk has is made certain.
 func ForgetChange(token cluster.Token, to etcdversion.Version, runs *etcdversion.Version) Transition {

@@ -49,22 +49,22 @@ func TestChangesOfTheVersion(t *testing.T) {
 		},
 		"begin, with nothing assigned": {blank, ChangeVersion("t1", to, "o"), nil, true},
 
-		"end":                             {changing, EndChange, unchanged, false},
-		"end, failed and running":         {failed, EndChange, unchanged, false},
-		"end, taken back":                 {back, EndChange, nil, false},
-		"end, of another incarnation":     {elsewhere, EndChange, nil, false},
-		"end, with another version":       {foreign, EndChange, nil, false},
-		"end none":                        {unchanged, EndChange, nil, false},
-		"end, with nothing assigned":      {blank, EndChange, nil, false},
-		"take back none":                  {unchanged, RevertChange("why", ""), nil, true},
-		"take back another's":             {foreign, RevertChange("why", ""), nil, true},
-		"take back another incarnation's": {elsewhere, RevertChange("why", ""), nil, true},
-		"take back": {
+		"end":                          {changing, EndChange, unchanged, false},
+		"end, failed and running":      {failed, EndChange, unchanged, false},
+		"end, reverted":                {back, EndChange, nil, false},
+		"end, of another incarnation":  {elsewhere, EndChange, nil, false},
+		"end, with another version":    {foreign, EndChange, nil, false},
+		"end none":                     {unchanged, EndChange, nil, false},
+		"end, with nothing assigned":   {blank, EndChange, nil, false},
+		"revert none":                  {unchanged, RevertChange("why", ""), nil, true},
+		"revert another's":             {foreign, RevertChange("why", ""), nil, true},
+		"revert another incarnation's": {elsewhere, RevertChange("why", ""), nil, true},
+		"revert": {
 			changing, RevertChange("why", ""), func(s *State) {
 				s.Change.Failed, s.Change.Back, s.Assigned.Version = "why", true, from
 			}, false,
 		},
-		"take back, where that cannot be": {
+		"revert, where that cannot be": {
 			changing, RevertChange("why", "its data"), func(s *State) {
 				s.Change.Failed = "why; it cannot go back: its data"
 			}, false,

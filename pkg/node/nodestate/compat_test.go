@@ -200,7 +200,7 @@ func TestCrashBetweenTheTwoWrites(t *testing.T) {
 }
 
 // Their file cannot be written (a directory is in its place), ours can.
-func TestFailedWriteOfTheirFileIsTakenBack(t *testing.T) {
+func TestFailedWriteOfTheirFileIsUndone(t *testing.T) {
 	f := open(t, t.TempDir())
 	path := filepath.Join(f.dir, compatName)
 	update(t, f, func(s *State) {

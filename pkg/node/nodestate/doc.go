@@ -12,7 +12,7 @@
 //
 // A promise that is made to another node (a term seen, a lease granted, a
 // bootstrap prepared) is on the disk before [File.Update] returns, so a crash
-// or a power cut cannot take it back.
+// or a power cut cannot undo it.
 //
 // # Two files, one assignment
 //

@@ -12,7 +12,7 @@ const (
 	dataName  = "data"
 	trashName = "data-trashcan"
 	pkiName   = "pki"
-	// restoreName is ours: the existing etcd-manager takes no notice of it.
+	// restoreName is ours: the existing etcd-manager ignores it.
 	restoreName = "restore"
 )
 

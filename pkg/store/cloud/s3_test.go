@@ -172,7 +172,7 @@ func TestPartsGrow(t *testing.T) {
 	}
 }
 
-// Whatever fails, the parts are taken back and the first cause is reported.
+// Whatever fails, the parts are removed and the first cause is reported.
 func TestUploadThatFails(t *testing.T) {
 	for name, fail := range map[string]func(*http.Request) bool{
 		"part 1":   func(r *http.Request) bool { return r.URL.Query().Get("partNumber") == "1" },
@@ -190,7 +190,7 @@ func TestUploadThatFails(t *testing.T) {
 	}}
 	err := uploaderOf(t, s, "").write(t.Context(), "key", storetest.Content(1000), store.WriteOptions{Size: -1})
 	if err == nil || !strings.Contains(err.Error(), "part 2") || !strings.Contains(err.Error(), "lifecycle rule") {
-		t.Errorf("parts that cannot be taken back: %v", err)
+		t.Errorf("parts that cannot be removed: %v", err)
 	}
 	cause := errors.New("etcd is gone")
 	s = &partServer{parts: map[int][]byte{}}

@@ -146,8 +146,8 @@ func (u *uploader) multipart(ctx context.Context, key string, first []byte, r io
 // gone.
 const aborts = 3
 
-// abort takes the parts back. A part that is under way meanwhile may still arrive, and then
-// has to be taken back, too (API reference, AbortMultipartUpload).
+// abort removes the parts. A part that is under way meanwhile may still arrive, and then
+// has to be removed, too (API reference, AbortMultipartUpload).
 func (m *multipart) abort(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, abortTime)
 	defer cancel()

@@ -238,7 +238,7 @@ func (up *segmentation) check(ctx context.Context, key string, size int64) error
 	return up.abort(ctx, err)
 }
 
-// abort takes the segments back because of an error, which it returns.
+// abort removes the segments because of an error, which it returns.
 func (up *segmentation) abort(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 	defer cancel()

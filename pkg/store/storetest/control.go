@@ -62,7 +62,7 @@ func spec(t *testing.T, open func() *store.Store) {
 	}
 	must(t, s.PutSpec(ctx, want))
 	if got, err := s.Spec(ctx); err != nil || got != want {
-		t.Errorf("what was taken back is read as %+v, %v", got, err)
+		t.Errorf("what was deleted is read as %+v, %v", got, err)
 	}
 	for _, text := range []string{
 		`"yes"`, `{"version":"3.5.30"}`, `{"reason":"x"}`, `{"version":"3.5.30","reason":"a\nb"}`,

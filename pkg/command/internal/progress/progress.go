@@ -19,18 +19,18 @@ import (
 // what is done and what there is, -1 if that is unknown, and finish at the
 // end, which removes the bar. What is reported after that begins another bar.
 // Both may be called by any goroutine. Unless w is a terminal, there is a line
-// for what takes longer than [cli.NoticeDelay], and one each ten seconds from then on.
+// for what takes longer than [cli.ProgressDelay], and one each ten seconds from then on.
 func Bar(w io.Writer, what string) (report func(done, total int64), finish func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		l := &lines{w: w, what: what, next: time.Now().Add(cli.NoticeDelay)}
+		l := &lines{w: w, what: what, next: time.Now().Add(cli.ProgressDelay)}
 		return l.report, func() {}
 	}
 	b := &bar{terminal: f, what: what}
 	return b.report, b.finish
 }
 
-// Watched is Bar for work that may stop in the middle: where nothing is reported for [cli.NoticeDelay],
+// Watched is Bar for work that may stop in the middle: where nothing is reported for [cli.ProgressDelay],
 // w is notified once, with what is waited for, and how far the work has come. Once all is done of
 // what is reported, that is the last of it, by the words of last.
 func Watched(w io.Writer, what, waits, last string) (report func(done, total int64), finish func()) {
@@ -75,7 +75,7 @@ func (s *stall) note(done, total int64) {
 func (s *stall) text(waits, last string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.last) < cli.NoticeDelay {
+	if time.Since(s.last) < cli.ProgressDelay {
 		return ""
 	}
 	if s.total > 0 && s.done >= s.total {

@@ -12,7 +12,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
-// Open opens the store at a location. Where it does not answer for [cli.NoticeDelay], w is notified, with
+// Open opens the store at a location. Where it does not answer for [cli.ProgressDelay], w is notified, with
 // its endpoint where it has one; at once, and whenever the reason is another one, where it is asked
 // in vain. Limit is the --timeout of the command, 0 if it has none.
 func Open(ctx context.Context, location string, limit time.Duration, w io.Writer) (*store.Store, error) {
@@ -20,7 +20,7 @@ func Open(ctx context.Context, location string, limit time.Duration, w io.Writer
 	if err != nil {
 		return nil, err
 	}
-	after, end := cli.NoticeDelay, ""
+	after, end := cli.ProgressDelay, ""
 	if limit > 0 {
 		after, end = min(after, limit/2), fmt.Sprintf("; --timeout is %s", limit)
 	}

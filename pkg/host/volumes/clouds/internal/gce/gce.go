@@ -111,7 +111,7 @@ func (p *provider) inZone(ctx context.Context, m machine, zone string) ([]volume
 	return found, err
 }
 
-// decode takes back kops' encoding of labels: - and two hexadecimal digits are
+// decode undoes kops' encoding of labels: - and two hexadecimal digits are
 // one byte.
 func decode(label string) string {
 	var b strings.Builder
