@@ -13,27 +13,37 @@ const AlarmCorrupt = "CORRUPT"
 // the reports of all members that answered, of which r may be one: what a member lacks shows
 // beside the others. Without any, it is judged by r alone, as "snapshot save" does.
 //
-// A member is fit that is no learner, has no [Report.fault], and is not behind. The planner takes
+// A member is fit that is no learner, has no [Report.Fault], and is not behind. The planner takes
 // backups by the same facts: what fault finds makes a [Condition] that does not serve. The daemons
 // know of disks, clocks and the observation before as well, and rely on a member less often.
 func (r Report) Unfit(among []Report) string {
-	best, applied := r, r.Applied
-	for _, o := range among {
-		if o.BetterInformed(best) {
-			best = o
-		}
-		applied = max(applied, o.Applied)
-	}
 	if r.Learner {
 		return "it is a learner, whose data may not be complete"
 	}
-	if _, why := r.fault(best.Leader, best.RaftTerm); why != "" {
+	if why := r.Fault(among); why != "" {
 		return why
+	}
+	applied := r.Applied
+	for _, o := range among {
+		applied = max(applied, o.Applied)
 	}
 	if r.Behind(applied) {
 		return fmt.Sprintf("it is %d entries behind", applied-r.Applied)
 	}
 	return ""
+}
+
+// Fault says why the member that gave r cannot be relied on, "" if nothing shows: its data is
+// corrupt, it is cut off from the others, or it serves no reads. Among are as in [Report.Unfit].
+func (r Report) Fault(among []Report) string {
+	best := r
+	for _, o := range among {
+		if o.BetterInformed(best) {
+			best = o
+		}
+	}
+	_, why := r.fault(best.Leader, best.RaftTerm)
+	return why
 }
 
 // fault is what is wrong with the member that gave r, as the condition that it is in and in

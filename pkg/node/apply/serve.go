@@ -21,8 +21,9 @@ const servesTime = 2 * time.Second
 // promoted, that a majority of the voters that there are afterwards serve, each by
 // itself: the cluster may have changed since it was observed. etcd's own check
 // counts who is connected, and compares indexes. A voter is asked for a read
-// through the quorum. A learner serves none: it has to apply what the voters have
-// applied when they are asked.
+// through the quorum, and an alarm does not count against it: what matters is that
+// it votes. A learner serves none: it has to apply what the voters have applied when
+// they are asked.
 //
 // It does not find every disk that hangs: while nobody writes, a member serves
 // such reads from memory. The nodes measure their disks for that, see

@@ -14,7 +14,8 @@ import (
 // version, that every other voter serves, each by itself, and that the member does
 // not lead them: the cluster may have changed since it was observed, or since the
 // node was ordered to for the first time. The node looks once more, see [nodeobserve.Observer.OthersServe]:
-// the order may come to it late.
+// the order may come to it late. An alarm counts here, unlike in newVotersServe: a member with one
+// may not start again.
 func (c *Coordinator) mayChangeVersion(ctx context.Context, obs cluster.Observation, op plan.Operation) error {
 	change, ok := op.(*plan.MemberChangeVersion)
 	if !ok || plan.Done(obs, op) {

@@ -145,7 +145,7 @@ func (d *defrag) one(ctx context.Context, v view, id cluster.MemberID) (defragme
 	result.Seconds = time.Since(began).Seconds()
 	err = d.wait(ctx, m, func(r cluster.Report) error {
 		result.After = r.DBSize
-		return member{Member: m.Member, endpoint: m.endpoint, report: r}.healthy()
+		return view{}.unhealthy(member{Member: m.Member, endpoint: m.endpoint, report: r})
 	})
 	return result, err
 }
@@ -190,7 +190,7 @@ func (d *defrag) safe(v view, m member) error {
 		return nil
 	}
 	for _, o := range v.members {
-		why := o.healthy()
+		why := v.unhealthy(o)
 		if why == nil {
 			continue
 		}

@@ -144,7 +144,7 @@ func disarmsCorrupt(t *testing.T, w *testCluster) {
 		name+"       "+cluster.MemberID(id).String()+"  CORRUPT\n") {
 		t.Errorf("%s", r.stdout)
 	}
-	fails(t, 5, "a member is unhealthy: "+name+" has raised the alarm CORRUPT; without ",
+	fails(t, 5, "a member is unhealthy: "+name+": its data differs from that of the others: etcd has raised the alarm CORRUPT; without ",
 		append([]string{"defrag"}, w.flagsFor(w.named(leader).ClientURL)...)...)
 	fails(t, 7, "has raised the alarm CORRUPT", w.with("move-leader", name)...)
 	if r := ok(t, w.with("alarm", "disarm", "--member="+leader)...); !strings.Contains(r.stderr, "nothing to do") {

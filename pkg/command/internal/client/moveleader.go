@@ -101,7 +101,7 @@ func (v view) successor(word string) (member, error) {
 	if err != nil {
 		return m, err
 	}
-	switch unwell := m.healthy(); {
+	switch unwell := v.cannotLead(m); {
 	case m.Learner:
 		return m, &cli.RefusedError{
 			Text: fmt.Sprintf("%s is a learner, and has no vote", m), Next: "promote it first: etcdadm member promote",
@@ -112,12 +112,21 @@ func (v view) successor(word string) (member, error) {
 	return m, nil
 }
 
+// cannotLead says why m must not lead, nil if it may. Where the leader serves no reads, no other
+// member can, and that one does not is no reason: moving the leader may end it.
+func (v view) cannotLead(m member) error {
+	if leader, err := v.find(v.leader.String()); err == nil && leader.report.Read == cluster.ReadLate {
+		m.report.Read = ""
+	}
+	return v.unhealthy(m)
+}
+
 // nearest returns the voter that is to lead where nobody says which.
 func (v view) nearest() (member, error) {
 	list := make([]cluster.Member, len(v.members))
 	for i, m := range v.members {
 		list[i] = m.Member
-		list[i].Healthy, list[i].Applied = m.healthy() == nil, m.report.Applied
+		list[i].Healthy, list[i].Applied = v.cannotLead(m) == nil, m.report.Applied
 	}
 	next, ok := cluster.NextLeader(list, v.leader)
 	if !ok {

@@ -28,20 +28,6 @@ type member struct {
 	err      error
 }
 
-// healthy reports why m cannot be counted on, nil if it can. A full database
-// is no reason: it serves reads, and defragmenting is what it needs.
-func (m member) healthy() error {
-	switch {
-	case m.endpoint == "":
-		return m.err
-	case m.report.Leader == 0:
-		return fmt.Errorf("%s sees no leader", m)
-	case slices.Contains(m.report.Alarms, etcdclient.Corrupt):
-		return fmt.Errorf("%s has raised the alarm %s", m, etcdclient.Corrupt)
-	}
-	return nil
-}
-
 // String is how a person knows the member.
 func (m member) String() string {
 	if m.Name == "" {
@@ -64,14 +50,38 @@ func observe(ctx context.Context, a *access.Access, list []cluster.Member) view 
 		all.Go(func() { v.members[i] = ask(ctx, a, m) })
 	}
 	all.Wait()
-	// The leader of the highest term: a member that was cut off may not know.
-	var term uint64
-	for _, m := range v.members {
-		if m.report.RaftTerm >= term && m.report.Leader != 0 {
-			term, v.leader = m.report.RaftTerm, m.report.Leader
+	// That of the best informed member: one that was cut off may believe in another.
+	var best cluster.Report
+	for _, r := range v.reports() {
+		if r.BetterInformed(best) {
+			best = r
 		}
 	}
+	v.leader = best.Leader
 	return v
+}
+
+// reports are those of the members that answered.
+func (v view) reports() []cluster.Report {
+	var list []cluster.Report
+	for _, m := range v.members {
+		if m.endpoint != "" {
+			list = append(list, m.report)
+		}
+	}
+	return list
+}
+
+// unhealthy says why m cannot be counted on beside the others of the view, nil if it can. A full
+// database is no reason: it serves reads, and defragmenting is what it needs.
+func (v view) unhealthy(m member) error {
+	if m.endpoint == "" {
+		return m.err
+	}
+	if why := m.report.Fault(v.reports()); why != "" {
+		return fmt.Errorf("%s: %s", m, why)
+	}
+	return nil
 }
 
 // ask asks one member, at its client URLs in turn.
@@ -146,7 +156,7 @@ func (v view) voters(other cluster.MemberID) (all, healthy int) {
 			continue
 		}
 		all++
-		if m.ID != other && m.healthy() == nil {
+		if m.ID != other && v.unhealthy(m) == nil {
 			healthy++
 		}
 	}

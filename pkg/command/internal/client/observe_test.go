@@ -48,6 +48,12 @@ func testNode(id cluster.MemberID, name string, words ...string) member {
 			m.report.Alarms = []string{etcdclient.Corrupt}
 		case "full":
 			m.report.Alarms = []string{etcdclient.NoSpace}
+		case "stuck":
+			m.report.Read = cluster.ReadLate
+		case "believes":
+			m.report.Leader, m.report.RaftTerm = id, 1
+		case "term before":
+			m.report.RaftTerm = 1
 		case "ahead":
 			m.report.Applied = 101
 		}
@@ -57,14 +63,19 @@ func testNode(id cluster.MemberID, name string, words ...string) member {
 
 func TestWhoIsHealthy(t *testing.T) {
 	for word, want := range map[string]string{
-		"":           "<nil>",
-		"full":       "<nil>",
-		"learner":    "<nil>",
-		"down":       "a does not answer",
-		"leaderless": "a sees no leader",
-		"corrupt":    "a has raised the alarm CORRUPT",
+		"":            "<nil>",
+		"full":        "<nil>",
+		"learner":     "<nil>",
+		"down":        "a does not answer",
+		"leaderless":  "a: it sees no leader",
+		"corrupt":     "a: its data differs from that of the others: etcd has raised the alarm CORRUPT",
+		"stuck":       "a: it answers, but serves no linearizable read",
+		"believes":    "a: it follows 2, the others 1",
+		"term before": "a: it has applied nothing of term 2 yet, as others have",
 	} {
-		if got := fmt.Sprint(testNode(1, "a", word).healthy()); got != want {
+		m := testNode(2, "a", word)
+		v := view{leader: 1, members: []member{testNode(1, "l"), m, testNode(3, "c")}}
+		if got := fmt.Sprint(v.unhealthy(m)); got != want {
 			t.Errorf("%s: %s, want %s", word, got, want)
 		}
 	}
@@ -101,13 +112,26 @@ func TestTheSuccessor(t *testing.T) {
 		"nobody": {
 			[]member{testNode(1, "a"), testNode(2, "b", "down")}, "", "there is no other healthy voter",
 		},
-		"by name":               {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c")}, "c", "c"},
-		"by id":                 {[]member{testNode(1, "a"), testNode(0xb0b, "b"), testNode(3, "c")}, "b0b", "b"},
-		"the name goes first":   {[]member{testNode(1, "a"), testNode(2, "3"), testNode(4, "c")}, "3", "3"},
-		"itself":                {[]member{testNode(1, "a")}, "a", "a"},
-		"a learner by name":     {[]member{testNode(1, "a"), testNode(2, "b", "learner")}, "b", "b is a learner"},
-		"one that is down":      {[]member{testNode(1, "a"), testNode(2, "b", "down")}, "b", "b does not answer"},
-		"one that is cut off":   {[]member{testNode(1, "a"), testNode(2, "b", "leaderless")}, "b", "b sees no leader"},
+		"by name":             {[]member{testNode(1, "a"), testNode(2, "b"), testNode(3, "c")}, "c", "c"},
+		"by id":               {[]member{testNode(1, "a"), testNode(0xb0b, "b"), testNode(3, "c")}, "b0b", "b"},
+		"the name goes first": {[]member{testNode(1, "a"), testNode(2, "3"), testNode(4, "c")}, "3", "3"},
+		"itself":              {[]member{testNode(1, "a")}, "a", "a"},
+		"a learner by name":   {[]member{testNode(1, "a"), testNode(2, "b", "learner")}, "b", "b is a learner"},
+		"one that is down":    {[]member{testNode(1, "a"), testNode(2, "b", "down")}, "b", "b does not answer"},
+		"one that is cut off": {[]member{testNode(1, "a"), testNode(2, "b", "leaderless")}, "b", "b: it sees no leader"},
+		"one whose disk hangs": {
+			[]member{testNode(1, "a"), testNode(2, "b", "stuck"), testNode(3, "c")}, "b",
+			"b: it answers, but serves no linearizable read",
+		},
+		"nobody whose disk hangs": {
+			[]member{testNode(1, "a"), testNode(2, "b", "stuck", "ahead"), testNode(3, "c")}, "", "c",
+		},
+		"nobody who follows another leader": {
+			[]member{testNode(1, "a"), testNode(2, "b", "believes", "ahead"), testNode(3, "c")}, "", "c",
+		},
+		"whose reads wait for the leader": {
+			[]member{testNode(1, "a", "stuck"), testNode(2, "b", "stuck"), testNode(3, "c", "stuck", "ahead")}, "", "c",
+		},
 		"one that is not there": {[]member{testNode(1, "a")}, "z", `there is no member "z"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,6 +175,11 @@ func TestWhenAMemberMayBeBusy(t *testing.T) {
 		"one of three is down": {
 			[]member{five[0], five[1], five[4]}, false,
 			"*client.quorumError a member is unhealthy: e does not answer; without a only 1 of 3", "",
+		},
+		"the disk of one of three hangs": {
+			[]member{five[0], five[1], testNode(3, "c", "stuck")}, false,
+			"*client.quorumError a member is unhealthy: c: it answers, but serves no linearizable read; without a only 1 of 3",
+			"",
 		},
 		"one is down, by force": {[]member{five[0], five[1], five[4]}, true, "<nil>", ""},
 		"itself, by force":      {[]member{five[4], five[1], five[2]}, true, "*cli.RefusedError e does not answer", ""},
@@ -197,14 +226,14 @@ func TestStrangersAreNotTakenForMembers(t *testing.T) {
 	m := ask(t.Context(), tool.access, cluster.Member{
 		ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down},
 	})
-	if err := m.healthy(); err == nil || !strings.Contains(err.Error(), "another member answers") ||
+	if err := (view{}).unhealthy(m); err == nil || !strings.Contains(err.Error(), "another member answers") ||
 		!strings.Contains(err.Error(), "nothing listens there") {
 		t.Errorf("it is healthy: %v", err)
 	}
 	m = ask(t.Context(), tool.access, cluster.Member{
 		ID: cluster.MemberID(id), Name: "a", ClientURLs: []string{other.members[0].ClientURL, down, w.members[0].ClientURL},
 	})
-	if err := m.healthy(); err != nil || m.endpoint != w.members[0].ClientURL {
+	if err := (view{}).unhealthy(m); err != nil || m.endpoint != w.members[0].ClientURL {
 		t.Errorf("at %s: %v", m.endpoint, err)
 	}
 	// An endpoint of another cluster is not defragmented.
