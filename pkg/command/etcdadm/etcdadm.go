@@ -112,7 +112,7 @@ Exit codes:
 	t.addUpgradePlan(root)
 	t.addOperations(root)
 	cli.Fold(root, "do", "operations", "the single steps that a plan is made of")
-	cli.Fold(root, "seldom", "seldom", "other names of commands, repairs that a message asks for, and manual pages")
+	cli.Fold(root, "seldom", "seldom", "repairs that a message asks for, and manual pages")
 	return root
 }
 

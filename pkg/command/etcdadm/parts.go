@@ -31,8 +31,8 @@ func Parts() []*cobra.Command {
 			handovers.New(program), migrations.New(),
 		),
 		group("etcd", client.New()...),
-		group("auto", auto.New(daemon.Run), manifest.New()),
-		group("seldom", auto.NewSeed(), term.New(), docs.New("etcdadm")),
+		group("auto", auto.NewSeed(), auto.New(daemon.Run), manifest.New()),
+		group("seldom", term.New(), docs.New("etcdadm")),
 	)
 }
 

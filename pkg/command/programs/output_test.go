@@ -150,7 +150,7 @@ func TestSeldomNeededCommandsAreFolded(t *testing.T) {
 	if !strings.Contains(root, "etcdadm help seldom\n") {
 		t.Errorf("help does not say where they are:\n%s", root)
 	}
-	for path, of := range map[string]string{"seed": "seed", "term": "term reset", "docs": "docs man"} {
+	for path, of := range map[string]string{"term": "term reset", "docs": "docs man"} {
 		if strings.Contains(root, "\n  "+path+" ") || !strings.Contains(seldom, "\n  "+of+" ") ||
 			!strings.Contains(help(append(strings.Fields(of), "--help")...), "Usage:\n  etcdadm "+of) {
 			t.Errorf("%s: it is in the first help, or not in the other:\n%s", of, seldom)

@@ -94,11 +94,16 @@ func (s Status) Check() error {
 	return &unhealthyError{s.Health, strings.Join(s.Because, "; "), s.Asked.unreachable()}
 }
 
-// CheckMembers is [Status.Check] by a member list alone; answered says that it was
-// read through the quorum. Because is what else is wrong.
+// CheckMembers is [Status.Check] by one observation of the members alone, which does not show
+// since when a member is unhealthy; answered says that the list was read through the quorum.
+// Because is what else is wrong.
 func CheckMembers(answered bool, members []cluster.Member, now time.Time, because ...string) error {
 	if !answered {
 		return &unhealthyError{health: Unknown, text: "no member can read the member list through the quorum"}
+	}
+	members = slices.Clone(members)
+	for i := range members {
+		members[i].UnhealthySince = time.Time{}
 	}
 	r := reconcile.Report{At: now, Observation: cluster.Observation{Members: members}}
 	st := NewStatus(&r, now)

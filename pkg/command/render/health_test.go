@@ -126,6 +126,11 @@ func TestHealth(t *testing.T) {
 	if err := CheckMembers(false, well("a"), now); cli.Classify(err).Kind != cli.KindUnknown {
 		t.Errorf("a list that no quorum reports: %v", err)
 	}
+	// It was asked after the observation began, and was well before for all that is known.
+	hung := append(well("a", "b"), cluster.Member{ID: 9, Name: "c", UnhealthySince: now.Add(3 * time.Second)})
+	if err := CheckMembers(true, hung, now); err == nil || !strings.HasSuffix(err.Error(), "member c is unhealthy") {
+		t.Errorf("one that does not answer: %v", err)
+	}
 }
 
 // What a coordinator published before it went is not said to be so.
