@@ -240,6 +240,7 @@ var checks = []Check{
 		return warning("", "the flags of etcd %s are unknown; they were checked against those of an earlier version",
 			p.cfg.Version)
 	}},
+	{"EtcdVersion", "a machine that joins brings no other version of etcd than the members run", (*planner).otherVersion},
 	{"EtcdPatch", "the cluster runs the patch that etcd advises before this upgrade", (*planner).belowFloor},
 	{"EtcdBackup", "a member that changes its version has a fresh backup", (*planner).unsaved},
 	{"LeaderLast", "a member that leads changes its version last", (*planner).leaderLast},

@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
@@ -86,4 +87,36 @@ func (p *planner) startable() *Hold {
 		return nil // there is nothing to start
 	}
 	return p.fits(runs)
+}
+
+// otherVersion warns of a machine that joins with a version that no member runs. It may be right, where
+// machines are replaced one after the other; where it is not, nobody would notice the second version. What etcd
+// does not support is held.
+func (p *planner) otherVersion() []Finding {
+	want := p.cfg.Version.Release()
+	self, member := p.self()
+	if p.goal.Action != Join || p.obs.VersionOpen || !p.obs.Remote.Answered || member && !self.Learner && started(self) ||
+		p.mayRun() != nil {
+		return nil
+	}
+	var run []etcdversion.Version
+	for _, m := range p.obs.Remote.Members {
+		if !m.Version.IsZero() && m.ID != self.ID {
+			run = append(run, m.Version)
+		}
+	}
+	if len(run) == 0 || slices.Contains(run, want) {
+		return nil
+	}
+	slices.SortFunc(run, etcdversion.Version.Compare)
+	run = slices.Compact(run)
+	words, last := make([]string, len(run)), run[len(run)-1]
+	for i, v := range run {
+		words[i] = v.String()
+	}
+	way := "--version=" + last.String() + " joins with theirs"
+	if want.Compare(last) > 0 {
+		way += "; " + want.String() + " is right where all members are to run it: etcdadm upgrade plan --to=" + want.String()
+	}
+	return warning(way, "the members run etcd %s, and this machine's will run %s", strings.Join(words, " and "), want)
 }

@@ -155,3 +155,64 @@ func TestWhatTheDataSaysForAMoment(t *testing.T) {
 		t.Errorf("nobody answers yet: %+v", why)
 	}
 }
+
+// A machine that joins with a version that no member runs says so, and one with a version that etcd does
+// not take beside theirs is held.
+func TestJoiningWithAnotherVersion(t *testing.T) {
+	a, c := healthy("a", 0xa, "10.0.0.1"), healthy("c", 0xc, "10.0.0.3")
+	for name, tc := range map[string]struct {
+		wants, a, c string
+		warns, next string
+		held        string
+	}{
+		"theirs": {wants: "3.6.16", a: "3.6.16", c: "3.6.16"},
+		"the next minor version": {wants: "3.7.3", a: "3.6.16", c: "3.6.16",
+			warns: "the members run etcd 3.6.16, and this machine's will run 3.7.3",
+			next: "--version=3.6.16 joins with theirs; 3.7.3 is right where all members are to run it: " +
+				"etcdadm upgrade plan --to=3.7.3"},
+		"a newer patch": {wants: "3.6.16", a: "3.6.11", c: "3.6.12",
+			warns: "the members run etcd 3.6.11 and 3.6.12, and this machine's will run 3.6.16",
+			next: "--version=3.6.12 joins with theirs; 3.6.16 is right where all members are to run it: " +
+				"etcdadm upgrade plan --to=3.6.16"},
+		"an earlier patch": {wants: "3.6.11", a: "3.6.16", c: "3.6.16",
+			warns: "the members run etcd 3.6.16, and this machine's will run 3.6.11",
+			next:  "--version=3.6.16 joins with theirs"},
+		"in the middle of a replacement": {wants: "3.7.3", a: "3.6.16", c: "3.7.3"},
+		"two minor versions": {wants: "3.7.3", a: "3.5.35", c: "3.5.35",
+			held: "etcd 3.7.3 cannot follow the cluster's 3.5.35"},
+		"an earlier minor version": {wants: "3.5.35", a: "3.6.16", c: "3.6.16",
+			held: "etcd 3.5.35 is older than the cluster's 3.6.16"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := desired(func(f *machine.Config) { f.Version = etcdversion.Must(tc.wants) })
+			obs := ready(at(a, tc.a), at(c, tc.c))
+			obs.Remote.Lowest, obs.Remote.Highest = etcdversion.Must(tc.a), etcdversion.Must(tc.c)
+			goal := machine.Goal{Action: machine.Join}
+			var warns, next string
+			for _, f := range machine.Preflight(goal, cfg, obs) {
+				if f.ID == "EtcdVersion" {
+					if warns, next = f.Text, f.Next; f.Fatal {
+						t.Error("a replacement of all machines would stop here")
+					}
+				}
+			}
+			if warns != tc.warns || next != tc.next {
+				t.Errorf("it warns %q (%q), want %q (%q)", warns, next, tc.warns, tc.next)
+			}
+			var held string
+			if _, why := machine.Next(goal, cfg, obs); why != nil {
+				held = why.Text
+			}
+			if held != tc.held {
+				t.Errorf("held: %q, want %q", held, tc.held)
+			}
+			// A member has its own warning: what it changes is its own data.
+			obs = ready(at(a, tc.a), at(c, tc.c), at(healthy("b", 0xb, "10.0.0.2"), tc.a))
+			for _, f := range machine.Preflight(goal, cfg, obs) {
+				if f.ID == "EtcdVersion" {
+					t.Errorf("of a member: %+v", f)
+				}
+			}
+		})
+	}
+}
