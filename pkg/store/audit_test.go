@@ -56,7 +56,7 @@ func pastOf(t *testing.T) (*Store, *partly) {
 		t.Fatal(err)
 	}
 	for i, name := range []string{"ann", "bob", "eve"} {
-		if err := s.Put(t.Context(), askedPrefix+name, fmt.Appendf(nil,
+		if err := s.Put(t.Context(), auditPrefix+name, fmt.Appendf(nil,
 			`{"at":"2026-01-01T00:00:0%dZ","by":%q,"line":"pause"}`, i, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -84,10 +84,10 @@ func past(t *testing.T, s *Store) (string, string) {
 func TestRecordsThatCannotBeReadHideNothingElse(t *testing.T) {
 	for _, tc := range []struct{ denied, hung, names, note string }{
 		{"", "", "ann bob eve a", ""},
-		{"asked/bob", "", "ann eve a", "of what persons asked for, 1 of 3 records cannot be read: read control/asked/bob: "},
-		{"", "asked/bob", "ann eve a", "of what persons asked for, 1 of 3 records cannot be read: read control/asked/bob: "},
-		{"asked/", "", "a", "what persons asked for cannot be read: list control/asked/: "},
-		{"", "asked/", "a", "what persons asked for cannot be read: list control/asked/: "},
+		{"audit/bob", "", "ann eve a", "of the audit log, 1 of 3 records cannot be read: read control/audit/bob: "},
+		{"", "audit/bob", "ann eve a", "of the audit log, 1 of 3 records cannot be read: read control/audit/bob: "},
+		{"audit/", "", "a", "the audit log cannot be read: list control/audit/: "},
+		{"", "audit/", "a", "the audit log cannot be read: list control/audit/: "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, p := pastOf(t)
@@ -118,16 +118,16 @@ func TestRecordsAreReadOnce(t *testing.T) {
 		reads(3, "ann bob eve a") // a change may not have shown
 		reads(0, "ann bob eve a")
 		reads(0, "ann bob eve a")
-		if err := s.Put(t.Context(), askedPrefix+"bob", []byte(`{"at":"2026-01-01T00:00:09Z","by":"dan"}`)); err != nil {
+		if err := s.Put(t.Context(), auditPrefix+"bob", []byte(`{"at":"2026-01-01T00:00:09Z","by":"dan"}`)); err != nil {
 			t.Fatal(err)
 		}
 		reads(1, "ann eve dan a")
-		if err := s.Delete(t.Context(), askedPrefix+"ann"); err != nil {
+		if err := s.Delete(t.Context(), auditPrefix+"ann"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * settleTime)
 		reads(1, "eve dan a")
-		p.denied = "asked/e" // it is known already
+		p.denied = "audit/e" // it is known already
 		reads(0, "eve dan a")
 	})
 }

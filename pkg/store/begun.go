@@ -20,7 +20,7 @@ func (s *Store) Begun(ctx context.Context) (bool, error) {
 	}
 	for _, o := range found {
 		// Trying the store, announcing a change and asking for one leave these, wherever that was.
-		if o.key != probeKey && o.key != changedKey && !strings.HasPrefix(o.key, askedPrefix) {
+		if o.key != probeKey && o.key != changedKey && !strings.HasPrefix(o.key, auditPrefix) {
 			return true, nil
 		}
 	}

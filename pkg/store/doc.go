@@ -13,7 +13,7 @@
 //	control/nodes/<name>                  what each daemon publishes about itself
 //	control/requests/<name>               an operator's queued request
 //	control/history                       what the coordinators did
-//	control/asked/<time>-<digest>         what a person asked for, and who
+//	control/audit/<time>-<digest>         what a user asked for, and who
 //	control/history.damaged               a history that could not be read, set aside
 //	control/orders-damaged/NODE           a node's list of orders that could not be read, set aside
 //	control/status                        what the coordinator last published

@@ -22,14 +22,14 @@ const maxStatus = 1 << 20
 // for a value of a kilobyte in the memory of who reads it.
 const maxFields = 20_000
 
-// A HistoryEntry is one operation that a coordinator carried out, or what a person asked for.
+// A HistoryEntry is one operation that a coordinator carried out, or what a user asked for.
 type HistoryEntry struct {
 	// At is when it began, Took how long it lasted.
 	At   time.Time    `json:"at"`
 	Term cluster.Term `json:"term,omitempty"`
-	// By is the coordinator. With Asked it is the person, as user@host, and Line what that has run.
-	By    cluster.NodeName `json:"by,omitempty"`
-	Asked bool             `json:"asked,omitempty"`
+	// By is the coordinator. With Requested it is the user, as user@host, and Line what that has run.
+	By        cluster.NodeName `json:"by,omitempty"`
+	Requested bool             `json:"requested,omitempty"`
 	// Line is the operation's command line, Why the reason for it.
 	Line string        `json:"line"`
 	Why  string        `json:"why,omitempty"`
@@ -38,10 +38,10 @@ type HistoryEntry struct {
 	Error string `json:"error,omitempty"`
 }
 
-// A Past is what the coordinators did and what persons asked for, newest last.
+// A Past is what the coordinators did and what users asked for, newest last.
 type Past struct {
 	Entries []HistoryEntry
-	// Note says why what persons asked for is not all there, empty if it is.
+	// Note says why what users asked for is not all there, empty if it is.
 	Note string
 }
 
@@ -52,7 +52,7 @@ func (s *Store) History(ctx context.Context) ([]HistoryEntry, error) {
 }
 
 // Past returns the history, empty when there is none. The error is ErrGarbage for one that cannot
-// be read. What persons asked for lies apart, and keeps nobody from seeing the operations: it has
+// be read. What users asked for lies apart, and keeps nobody from seeing the operations: it has
 // half of the time that is left, and where it cannot be read that is a note.
 func (s *Store) Past(ctx context.Context) (Past, error) {
 	operations, _, err := s.history(ctx)
@@ -64,11 +64,11 @@ func (s *Store) Past(ctx context.Context) (Past, error) {
 		apart, cancel = context.WithTimeout(ctx, time.Until(end)/2)
 	}
 	defer cancel()
-	asked, note := s.asked(apart)
+	audit, note := s.audit(apart)
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return Past{}, classify("read", askedPrefix, err) // nobody waits for it any more
+		return Past{}, classify("read", auditPrefix, err) // nobody waits for it any more
 	}
-	return Past{Entries: merged(operations, asked), Note: note}, nil
+	return Past{Entries: merged(operations, audit), Note: note}, nil
 }
 
 func (s *Store) history(ctx context.Context) ([]HistoryEntry, []byte, error) {

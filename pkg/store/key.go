@@ -17,7 +17,7 @@ const (
 	nodePrefix        = "control/nodes/"
 	requestPrefix     = "control/requests/"
 	historyKey        = "control/history"
-	askedPrefix       = "control/asked/"
+	auditPrefix       = "control/audit/"
 	ordersPrefix      = "control/orders/"
 	damagedHistoryKey = "control/history.damaged"
 

@@ -88,9 +88,9 @@ type Store struct {
 	// polling holds a token while a Poll is under way, which owns seen.
 	polling chan struct{}
 	seen    map[string]seen
-	// askedSeen are the records of what persons asked for that were read last.
-	askedMu   sync.Mutex
-	askedSeen map[string]seen
+	// auditSeen are the records of the audit log that were read last.
+	auditMu   sync.Mutex
+	auditSeen map[string]seen
 	// apart is how many polls are yet to look for each kind of control object
 	// apart, because there was too much else in control/.
 	apart int

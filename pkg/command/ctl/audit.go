@@ -39,7 +39,7 @@ func operator() string {
 	return string(by[:min(len(by), maxOperator)])
 }
 
-// An act is what a person asks for: the words of the command line, and what there was before.
+// An act is what a user asks for: the words of the command line, and what there was before.
 type act struct {
 	words []string
 	why   string
@@ -90,7 +90,7 @@ func (t *tool) recorded(ctx context.Context, cmd *cobra.Command, s *store.Store,
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end)/4)
 	}
-	unknown := within(ctx, limit, func(ctx context.Context) error { return s.RecordAsked(ctx, e) })
+	unknown := within(ctx, limit, func(ctx context.Context) error { return s.RecordAudit(ctx, e) })
 	if unknown != nil {
 		warn(cmd, "the history does not show who asks for this: %v", unknown)
 	}
@@ -100,9 +100,9 @@ func (t *tool) recorded(ctx context.Context, cmd *cobra.Command, s *store.Store,
 	case err != nil:
 		e.Error = err.Error()
 		// Also where ctx has ended. Without it the record says what is true: that this was asked for.
-		_ = within(context.WithoutCancel(ctx), afterTime, func(ctx context.Context) error { return s.RecordAsked(ctx, e) })
+		_ = within(context.WithoutCancel(ctx), afterTime, func(ctx context.Context) error { return s.RecordAudit(ctx, e) })
 	default:
-		_ = within(ctx, afterTime, s.PruneAsked) // the next one goes on
+		_ = within(ctx, afterTime, s.PruneAudit) // the next one goes on
 	}
 	return err
 }

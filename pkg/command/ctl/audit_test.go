@@ -39,7 +39,7 @@ func TestWhoAsksIsRecordedFirst(t *testing.T) {
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	err = tool.recorded(ctx, &cobra.Command{}, s, act{words: []string{"pause", "--reason=a b"}}, func() error {
-		if e := last(); e.Line != "etcd-manager-ctl pause '--reason=a b'" || e.Error != "" || !e.Asked {
+		if e := last(); e.Line != "etcd-manager-ctl pause '--reason=a b'" || e.Error != "" || !e.Requested {
 			t.Errorf("before the change it is %+v", e)
 		}
 		interrupt() // the record says so also then
@@ -57,13 +57,13 @@ func TestOldRecordsAreDeletedAfterTheChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range store.MaxAsked + 1 {
-		if err := s.Put(t.Context(), fmt.Sprintf("control/asked/0-%02d", i), []byte("{}")); err != nil {
+	for i := range store.MaxAudit + 1 {
+		if err := s.Put(t.Context(), fmt.Sprintf("control/audit/0-%02d", i), []byte("{}")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	count := func() int {
-		all, err := os.ReadDir(filepath.Join(dir, "control", "asked"))
+		all, err := os.ReadDir(filepath.Join(dir, "control", "audit"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,31 +71,31 @@ func TestOldRecordsAreDeletedAfterTheChange(t *testing.T) {
 	}
 	tool := &tool{now: time.Now}
 	if err := tool.recorded(t.Context(), &cobra.Command{}, s, act{words: []string{"resume"}}, func() error {
-		if n := count(); n != store.MaxAsked+2 {
+		if n := count(); n != store.MaxAudit+2 {
 			t.Errorf("before the change there are %d", n)
 		}
 		return nil
-	}); err != nil || count() != store.MaxAsked {
+	}); err != nil || count() != store.MaxAudit {
 		t.Errorf("after it there are %d, %v", count(), err)
 	}
 }
 
-// slowAsked is a bucket whose records of who asks are written by block.
-func slowAsked(t *testing.T, block func(ctx context.Context) error) *store.Store {
+// slowAudit is a bucket whose records of who asks are written by block.
+func slowAudit(t *testing.T, block func(ctx context.Context) error) *store.Store {
 	t.Helper()
 	blobs := memblob.OpenBucket(nil)
 	write := func(ctx context.Context, key string, r io.Reader, _ store.WriteOptions) error {
-		if strings.HasPrefix(key, "control/asked/") {
+		if strings.HasPrefix(key, "control/audit/") {
 			return block(ctx)
 		}
 		return blobs.Upload(ctx, key, r, &blob.WriterOptions{ContentType: "text/plain"})
 	}
-	store.Register("asked", func(*url.URL) (store.Dial, error) {
+	store.Register("audit", func(*url.URL) (store.Dial, error) {
 		return func(context.Context) (*store.Bucket, error) {
 			return &store.Bucket{Blobs: blobs, Write: write}, nil
 		}, nil
 	})
-	s, err := store.Open(t.Context(), "asked://bucket/")
+	s, err := store.Open(t.Context(), "audit://bucket/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestAStoreThatTakesNoRecordIsPausedAtOnce(t *testing.T) {
 		30 * time.Second: recordTime, time.Second: time.Second / 4,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := slowAsked(t, func(ctx context.Context) error {
+			s := slowAudit(t, func(ctx context.Context) error {
 				<-ctx.Done()
 				return ctx.Err()
 			})
@@ -148,7 +148,7 @@ func TestAPersonBehindSudo(t *testing.T) {
 // On a terminal the person is whole, and what is asked for is not cut for its reason.
 func TestThePersonIsNotCutOnATerminal(t *testing.T) {
 	e := store.HistoryEntry{
-		By: "ann@machine-with-a-long-name.example.org", Asked: true,
+		By: "ann@machine-with-a-long-name.example.org", Requested: true,
 		Line: "etcd-manager-ctl configure-cluster --member-count=5", Why: strings.Repeat("x", 400),
 	}
 	for width, want := range map[int]string{80: "configure-cluster --mem", 100: "configure-cluster --member-count=5  #"} {
@@ -161,7 +161,7 @@ func TestThePersonIsNotCutOnATerminal(t *testing.T) {
 			t.Errorf("with %d columns the operation is %q", width, rows[1][4])
 		}
 	}
-	long := store.HistoryEntry{By: "bartholomew.the.second@m1", Asked: true}
+	long := store.HistoryEntry{By: "bartholomew.the.second@m1", Requested: true}
 	if got := historyRow(long, 80)[2]; got != "bartholomew.the.second…" {
 		t.Errorf("a long name is %q", got)
 	}

@@ -68,7 +68,7 @@ func page[T any](p past, list []T, at func(T) time.Time) []T {
 func (t *tool) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history", Short: "print the operations of the past", GroupID: "show", Args: cobra.NoArgs,
-		Long: `history prints what the coordinators did, what was done by hand, and what persons asked for with
+		Long: `history prints what the coordinators did, what was done by hand, and what users asked for with
 etcd-manager-ctl: who set the spec, paused, resumed, or queued a restore. With --orders it prints what the nodes
 themselves have written down: who ordered what of which node, and what was refused.
 
@@ -179,16 +179,16 @@ func (t *tool) history(ctx context.Context, cmd *cobra.Command, s *store.Store, 
 	})
 }
 
-// historyRow is an entry for a terminal of a width. What a person asked for has neither a term nor a
+// historyRow is an entry for a terminal of a width. What a user asked for has neither a term nor a
 // duration, and stands without the name of this program.
 func historyRow(e store.HistoryEntry, width int) []string {
 	term, by, took, result := fmt.Sprint(e.Term), string(e.By), e.Took.Round(time.Millisecond).String(), "done"
 	line := strings.TrimPrefix(e.Line, program)
-	if e.Asked {
-		term, took, result = "-", "-", "asked"
+	if e.Requested {
+		term, took, result = "-", "-", "requested"
 	}
-	if e.Asked && width > 0 {
-		// The name of the machine is cut before that of the person.
+	if e.Requested && width > 0 {
+		// The name of the machine is cut before that of the user.
 		by = cut(by, max(12, width/7, min(40, strings.Index(by, "@")+1)))
 	}
 	if e.Error != "" {

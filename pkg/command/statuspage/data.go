@@ -52,7 +52,7 @@ type Page struct {
 	TimeLine []Event `json:"timeLine"`
 	// HistoryProblem says why the time line lacks the operations of the past.
 	HistoryProblem string `json:"historyProblem,omitempty"`
-	// HistoryNote says why it lacks something of what persons asked for.
+	// HistoryNote says why it lacks something of what users asked for.
 	HistoryNote string `json:"historyNote,omitempty"`
 }
 

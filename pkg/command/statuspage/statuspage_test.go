@@ -181,7 +181,7 @@ func TestPageOfTheCoordinator(t *testing.T) {
 	}
 }
 
-// Records of what persons asked for that cannot be read hide nothing of what was done.
+// Records of what users asked for that cannot be read hide nothing of what was done.
 func TestPageWithANoteOnItsTimeLine(t *testing.T) {
 	w := &world{now: start, obs: two(), note: "store denies access"}
 	p := ask(t, New(w.source()))

@@ -42,8 +42,8 @@ func Run(t *testing.T, fresh Fresh) {
 		"ClosedBound":        closedBound,
 		"History":            history,
 		"HistoryGarbage":     historyGarbage,
-		"Asked":              asked,
-		"AskedBound":         askedBound,
+		"Audit":              audit,
+		"AuditBound":         auditBound,
 		"Orders":             orders,
 		"Status":             status,
 		"PollSeesChanges":    pollSeesChanges,
@@ -155,7 +155,7 @@ func begins(t *testing.T, open func() *store.Store) {
 	// What trying the store and announcing a change leave is nothing of a cluster, and
 	// neither is the store of another one below it.
 	for _, key := range []string{
-		"README", "control/conditional-write", "control/changed", "control/asked/x", "main/control/etcd-cluster-spec",
+		"README", "control/conditional-write", "control/changed", "control/audit/x", "main/control/etcd-cluster-spec",
 		"main/2026-11-20T10:39:37Z-000001/etcd.backup.gz", "main/2026-11-20T10:39:37Z-000001/_etcd_backup.meta",
 		"2026-11-20T10:39:37Z-000001/etcd.backup.gz",
 	} {

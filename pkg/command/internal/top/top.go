@@ -227,8 +227,8 @@ func (p *page) history(v View, o Options) {
 			break
 		}
 		result, took := styled(green, "done"), latency(e.Took)
-		if e.Asked {
-			result, took = text("asked"), "-"
+		if e.Requested {
+			result, took = text("requested"), "-"
 		}
 		if e.Error != "" {
 			result = styled(red, "failed: "+e.Error)

@@ -109,7 +109,7 @@ func broken() View {
 	return v
 }
 
-// What is missing of what persons asked for is said beside the operations.
+// What is missing of what users asked for is said beside the operations.
 func TestAPageWithANoteOnTheHistory(t *testing.T) {
 	v := healthy()
 	v.Sample.HistoryNote = "store denies access"
