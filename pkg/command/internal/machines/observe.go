@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/command/internal/machineflags"
 	"github.com/etcdadm/etcdadm/pkg/command/render"
+	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/host/machine"
 	"github.com/etcdadm/etcdadm/pkg/host/operate"
 )
@@ -216,20 +219,47 @@ func versions(obs machine.Observation) string {
 }
 
 func writeMembers(w io.Writer, r machine.Remote) error {
-	rows := [][]string{{"MEMBER", "ID", "ROLE", "HEALTHY", "PEER URL", "CLIENT URL", "DB SIZE"}}
+	rows := [][]string{{"MEMBER", "ID", "ROLE", "HEALTHY", "PEER URL", "CLIENT URL", "VERSION", "DB SIZE"}}
 	for _, m := range r.Members {
+		size := ""
+		if m.DBSize > 0 {
+			size = render.Bytes(m.DBSize)
+		}
 		rows = append(rows, []string{
 			orDash(string(m.Name)), m.ID.String(), role(m, r.Leader), strconv.FormatBool(m.Healthy) + alarms(m),
-			strings.Join(m.PeerURLs, ","), orDash(strings.Join(m.ClientURLs, ",")), strconv.FormatInt(m.DBSize>>20, 10) + " MiB",
+			strings.Join(m.PeerURLs, ","), orDash(strings.Join(m.ClientURLs, ",")), orDash(m.Version.String()), orDash(size),
 		})
 	}
 	if err := cli.Rows(w, rows...); err != nil {
 		return err
 	}
+	if text := mixed(r.Members); text != "" {
+		fmt.Fprintf(w, "note: %s\n", cli.Plain(text))
+	}
 	for _, pair := range r.Apart {
 		fmt.Fprintf(w, "warning: %s: %s\n", cli.Plain(pair.String()), machine.OpenPeerPorts)
 	}
 	return nil
+}
+
+// mixed says which members run which version of etcd, empty where all run one.
+func mixed(members []cluster.Member) string {
+	runs := map[etcdversion.Version][]string{}
+	for _, m := range members {
+		if !m.Version.IsZero() {
+			runs[m.Version] = append(runs[m.Version], cmp.Or(string(m.Name), m.ID.String()))
+		}
+	}
+	if len(runs) < 2 {
+		return ""
+	}
+	versions := slices.SortedFunc(maps.Keys(runs), etcdversion.Version.Compare)
+	words := make([]string, len(versions))
+	for i, v := range versions {
+		words[i] = fmt.Sprintf("%s (%s)", v, strings.Join(runs[v], ", "))
+	}
+	return fmt.Sprintf("the members run different versions of etcd: %s; what leads to one version: "+
+		"etcdadm upgrade plan --to=%s", strings.Join(words, ", "), versions[len(versions)-1])
 }
 
 func alarms(m cluster.Member) string {

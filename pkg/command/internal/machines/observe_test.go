@@ -121,3 +121,42 @@ func TestTheVersionOfAStaticPod(t *testing.T) {
 		})
 	}
 }
+
+// The members are shown with what each runs and how large its database is, and a line says where the
+// versions differ.
+func TestTheMembersOfTheStatus(t *testing.T) {
+	old, next := etcdversion.Must("3.6.16"), etcdversion.Must("3.7.3")
+	member := func(name cluster.NodeName, v etcdversion.Version, size int64) cluster.Member {
+		return cluster.Member{ID: 0x57cc6f6e5bc7f359, Name: name, Version: v, DBSize: size, Healthy: true,
+			PeerURLs: []string{"https://10.0.0.1:2380"}, ClientURLs: []string{"https://10.0.0.1:2379"}}
+	}
+	down := cluster.Member{ID: 0xf2fb619c7862c050, PeerURLs: []string{"https://10.0.0.2:2380"}}
+	const heading = "MEMBER  ID                ROLE   HEALTHY  PEER URL               CLIENT URL             " +
+		"VERSION  DB SIZE\n"
+	for name, tc := range map[string]struct {
+		members []cluster.Member
+		want    string
+	}{
+		"one version": {[]cluster.Member{member("a", old, 20<<10), down}, heading +
+			"a       57cc6f6e5bc7f359  voter  true     https://10.0.0.1:2380  https://10.0.0.1:2379  3.6.16   20.0 KiB\n" +
+			"-       f2fb619c7862c050  voter  false    https://10.0.0.2:2380  -                      -        -\n"},
+		"two versions": {[]cluster.Member{
+			member("a", next, 3<<20), member("b", old, 3<<20), member("c", old, 3<<20),
+		}, heading +
+			"a       57cc6f6e5bc7f359  voter  true     https://10.0.0.1:2380  https://10.0.0.1:2379  3.7.3    3.0 MiB\n" +
+			"b       57cc6f6e5bc7f359  voter  true     https://10.0.0.1:2380  https://10.0.0.1:2379  3.6.16   3.0 MiB\n" +
+			"c       57cc6f6e5bc7f359  voter  true     https://10.0.0.1:2380  https://10.0.0.1:2379  3.6.16   3.0 MiB\n" +
+			"note: the members run different versions of etcd: 3.6.16 (b, c), 3.7.3 (a); what leads to one version: " +
+			"etcdadm upgrade plan --to=3.7.3\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := writeMembers(&b, machine.Remote{Members: tc.members}); err != nil {
+				t.Fatal(err)
+			}
+			if b.String() != tc.want {
+				t.Errorf("got\n%s\nwant\n%s", b.String(), tc.want)
+			}
+		})
+	}
+}
