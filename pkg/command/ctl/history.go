@@ -185,7 +185,7 @@ func historyRow(e store.HistoryEntry, width int) []string {
 	term, by, took, result := fmt.Sprint(e.Term), string(e.By), e.Took.Round(time.Millisecond).String(), "done"
 	line := strings.TrimPrefix(e.Line, program)
 	if e.Requested {
-		term, took, result = "-", "-", "requested"
+		term, took, result = "-", "-", "asked"
 	}
 	if e.Requested && width > 0 {
 		// The name of the machine is cut before that of the user.

@@ -228,7 +228,7 @@ func (p *page) history(v View, o Options) {
 		}
 		result, took := styled(green, "done"), latency(e.Took)
 		if e.Requested {
-			result, took = text("requested"), "-"
+			result, took = text("asked"), "-"
 		}
 		if e.Error != "" {
 			result = styled(red, "failed: "+e.Error)
