@@ -170,6 +170,20 @@ func TestStatusPageIsLiveInABrowser(t *testing.T) {
 	wait("a healthy cluster", "healthy", "as the spec says", "3 of etcd "+v36)
 	born := page.value("String(performance.timeOrigin)")
 
+	const lines = `[...document.querySelectorAll("#graph line")].map((l) => l.getAttribute("class")).sort().join()`
+	if got := page.value(lines); got != "up,up,up" {
+		t.Errorf("the links of a healthy cluster are drawn as %s", got)
+	}
+	// The daemon of c hangs, and its etcd serves.
+	c.Node("c").Pause()
+	wait("that the daemon of c does not answer", "degraded", "the daemon of node c does not answer (seen ",
+		"look whether etcd-manager runs there")
+	if got := page.value(lines); got != "unknown,unknown,up" {
+		t.Errorf("the links of a machine whose daemon hangs are drawn as %s", got)
+	}
+	c.Node("c").Continue()
+	wait("that c answers again", "healthy", "as the spec says")
+
 	c.Node("c").Kill()
 	wait("that c is gone", "degraded", "no answer")
 	c.Node("c").Start()
@@ -182,6 +196,11 @@ func TestStatusPageIsLiveInABrowser(t *testing.T) {
 
 	end()
 	wait("that nobody answers", "STALE", "the daemon does not answer")
+	const colour = `getComputedStyle(document.querySelector("#graph line")).stroke === ` +
+		`getComputedStyle(document.getElementById("freshness")).color ? "quiet" : "not"`
+	if got := page.value(colour); got != "quiet" {
+		t.Error("links of a page that is STALE are drawn as if they were known")
+	}
 	if now := page.value("String(performance.timeOrigin)"); now != born || born == "" {
 		t.Errorf("the page was loaded again: %s, %s", born, now)
 	}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +169,18 @@ func wantText(t *testing.T, dom string, parts ...string) {
 	}
 }
 
+var drawn = regexp.MustCompile(`<line [^>]*class="(\w+)"`)
+
+// linesOf returns how the links of a document are drawn.
+func linesOf(dom string) string {
+	var kinds []string
+	for _, m := range drawn.FindAllStringSubmatch(dom, -1) {
+		kinds = append(kinds, m[1])
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, ",")
+}
+
 // The page in a browser, on a phone and on a desk, of a cluster that is well and of one
 // that is not. Nothing of what others chose becomes markup.
 func TestStatusPageInABrowser(t *testing.T) {
@@ -176,10 +189,16 @@ func TestStatusPageInABrowser(t *testing.T) {
 		dom := browse(t, s.URL, fmt.Sprintf("well-%d", width), width)
 		wantText(t, dom, "healthy", "control-plane-3", "as the spec says", "3 of etcd 3.6.16", "ends in 499d",
 			"2 known; newest 9m ago", "etcdadm member promote", "136 MiB")
+		if lines := linesOf(dom); lines != "up,up,up" {
+			t.Errorf("the links are drawn as %s", lines)
+		}
 		s = serveScene(t, broken)
 		dom = browse(t, s.URL, fmt.Sprintf("broken-%d", width), width, "--blink-settings=preferredColorScheme=0")
 		wantText(t, dom, "quorum-lost", "EXPIRED 60m ago", "no space left on device",
 			"control-plane-1 does not reach control-plane-2 for 3m", "no answer", "1 of 3 voters serve", "Do:")
+		if lines := linesOf(dom); lines != "down,unknown,unknown,unknown" {
+			t.Errorf("the links are drawn as %s", lines)
+		}
 		if strings.Contains(dom, "<img") || strings.Contains(dom, "owned'</script>") ||
 			strings.Contains(dom, "<title>owned") || !strings.Contains(dom, "&lt;img") {
 			t.Errorf("a name has become markup:\n%s", dom)
@@ -239,7 +258,7 @@ func TestStatusPageOfADaemonThatDoesNotAnswer(t *testing.T) {
 	t.Cleanup(s.Close)
 	dom := browse(t, s.URL, "unreachable", 500, "--virtual-time-budget=40000")
 	wantText(t, dom, "STALE", "the daemon does not answer: it answers 502")
-	if strings.Contains(dom, `class="healthy"`) {
+	if strings.Contains(dom, `class="healthy"`) || !strings.Contains(dom, `<main id="shown" class="old">`) {
 		t.Errorf("it is called healthy:\n%s", dom)
 	}
 }

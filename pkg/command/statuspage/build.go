@@ -77,6 +77,9 @@ func build(in inputs) Page {
 	p.Spec = render.Spec(r.Spec)
 	p.doing(r, in)
 	p.picture(r, in.now)
+	if age > staleAge {
+		p.forgetLinks()
+	}
 	p.Plan = append(p.Plan, in.report.Value.plan...)
 	p.PlanProblem = in.report.Value.planProblem
 	p.backups(r.Observation.Store, in.now)
@@ -204,20 +207,7 @@ func (p *Page) picture(r reconcile.Report, now time.Time) {
 	}
 	for _, n := range obs.Nodes {
 		p.Machines = append(p.Machines, machine(n, r, now))
-		for _, l := range n.Links {
-			to, ok := names[l.Member]
-			if !ok || to == "" || to == n.Name || !n.Reachable {
-				continue
-			}
-			link := Link{From: n.Name, To: to, State: "up"}
-			switch {
-			case l.Broken():
-				link.State, link.Why, link.Down = "down", l.Why, l.Down.Seconds()
-			case !l.Tried:
-				link.State = "unknown"
-			}
-			p.Links = append(p.Links, link)
-		}
+		p.Links = append(p.Links, links(n, obs, names)...)
 	}
 }
 

@@ -114,7 +114,8 @@ type Member struct {
 type Link struct {
 	From cluster.NodeName `json:"from"`
 	To   cluster.NodeName `json:"to"`
-	// State is up, down, or unknown.
+	// State is up, down, or unknown: also where the observation is old or an end does not
+	// answer. Why is what is wrong.
 	State string  `json:"state"`
 	Why   string  `json:"why,omitempty"`
 	Down  float64 `json:"downSeconds,omitempty"`

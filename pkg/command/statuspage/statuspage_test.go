@@ -207,6 +207,41 @@ func TestPageIsStale(t *testing.T) {
 	}
 }
 
+// What was found of links before a machine was gone is not how they are now.
+func TestLinksOfWhatDoesNotAnswerAreUnknown(t *testing.T) {
+	obs := two()
+	obs.Nodes[1].Links = []cluster.Link{{Member: 1, Tried: true}}
+	obs.Nodes = append(obs.Nodes, cluster.Node{Name: "spare"})
+	states := func(age time.Duration) string {
+		r := reconcile.Report{At: start, Coordinator: "a", Term: 9, Converged: true, Observation: obs}
+		p := build(inputs{now: start.Add(age), report: reading[seen]{Value: seen{report: r, own: true}, At: start}})
+		var list []string
+		for _, l := range p.Links {
+			list = append(list, string(l.From)+string(l.To)+" "+l.State+" "+l.Why)
+		}
+		return strings.Join(list, "; ")
+	}
+	for _, tc := range []struct {
+		what   string
+		change func()
+		age    time.Duration
+		want   string
+	}{
+		{"well", func() {}, 0, "ab up ; ba up "},
+		{"old", func() {}, staleAge + 1, "ab unknown the observation is STALE; ba unknown the observation is STALE"},
+		{"the daemon of b is gone, and its etcd serves", func() { obs.Nodes[1].Reachable = false }, 0,
+			"ab up ; ba unknown the daemon of b does not answer"},
+		{"b is gone", func() { obs.Members[1].Healthy = false }, 0,
+			"ab unknown the daemon of b does not answer, and neither does its etcd; ba unknown the daemon of b does not answer"},
+		{"b is gone, and was tried since", func() { obs.Nodes[0].Links[0].Why = "refused" }, 0,
+			"ab down refused; ba unknown the daemon of b does not answer"},
+	} {
+		if tc.change(); states(tc.age) != tc.want {
+			t.Errorf("%s: %s, want %s", tc.what, states(tc.age), tc.want)
+		}
+	}
+}
+
 // The lines that holds advise are about the daemon's store.
 func TestPageNamesTheStoreInLines(t *testing.T) {
 	r := reconcile.Report{At: start, Coordinator: "b", Term: 9, Observation: two(), Holds: []plan.Hold{

@@ -71,6 +71,7 @@ function drawFreshness() {
   else if (stale) text = "UNKNOWN: this daemon has not observed the cluster" + (last.problem ? ": " + last.problem : "");
   $("stale").textContent = text;
   show("stale", text !== "");
+  $("shown").className = text !== "" ? "old" : "";
   const health = text !== "" ? "unknown" : last ? last.health : "unknown";
   $("top").className = health;
   $("health").textContent = text !== "" ? text.split(/[:,]/)[0] : last ? health : "asking";
@@ -122,7 +123,9 @@ function drawGraph(p, members) {
   picture.append(svg("title", {}, "machines, and which of them reach each other's peer port"));
   for (const l of worst.values()) {
     const [x1, y1] = at.get(l.from), [x2, y2] = at.get(l.to);
-    picture.append(svg("line", { x1, y1, x2, y2, class: l.state in rank ? l.state : "unknown" }));
+    const line = svg("line", { x1, y1, x2, y2, class: l.state in rank ? l.state : "unknown" });
+    line.append(svg("title", {}, l.from + " to " + l.to + ": " + l.state + (l.why ? ": " + l.why : "")));
+    picture.append(line);
   }
   for (const m of p.machines) {
     const [x, y] = at.get(m.name), member = members.get(m.name);
