@@ -73,6 +73,13 @@ var scenes = []scene{
 		`etcdadm_node_reachable{cluster="main",node="a"} 1x576
 		 etcdadm_node_reachable{cluster="main",node="b"} 0x576`,
 		`etcdadm_node_reachable{cluster="main",node="a"} 1x576`},
+	{"EtcdadmDaemonGone",
+		`etcdadm_coordinator{cluster="main",instance="a"} 1x576
+		 etcdadm_coordinator{cluster="main",instance="b"} 0x570`,
+		`etcdadm_coordinator{cluster="main",instance="a",pod="x"} 1x500 _x76
+		 etcdadm_coordinator{cluster="main",instance="a",pod="y"} _x500 1x76
+		 etcdadm_coordinator{cluster="main",instance="b"} 0x300
+		 etcdadm_coordinator{cluster="events",instance="b"} 0x570`},
 	{"EtcdadmEtcdRestarts",
 		`etcdadm_etcd_restarts_total{cluster="main",instance="a"} 0+1x576`,
 		`etcdadm_etcd_restarts_total{cluster="main",instance="a"} 0+0.25x576`},
@@ -133,6 +140,19 @@ var scenes = []scene{
 	{"EtcdadmPaused",
 		`etcdadm_paused{cluster="main"} 1x576`,
 		`etcdadm_paused{cluster="main"} 0x576`},
+}
+
+// A cluster whose daemons are all gone serves nothing, not that nobody coordinates.
+func TestNobodyCoordinatesWhereAllDaemonsAreGone(t *testing.T) {
+	const all = `etcdadm_coordinator{cluster="main",instance="a"} 1x570
+		etcdadm_coordinator{cluster="main",instance="b"} 0x570`
+	rule := read(t, rules)["EtcdadmNoCoordinator"]
+	if !fires(t, rule, all) {
+		t.Errorf("it does not fire: %s", rule.Expr)
+	}
+	if fires(t, rule, all+"\n"+`etcdadm_coordinator{cluster="main",instance="c"} 1x576`) {
+		t.Errorf("it fires although one coordinates: %s", rule.Expr)
+	}
 }
 
 // TestOneCauseIsCriticalOnce: where etcd is scraped beside its daemons, both alerts on the quota fire.

@@ -49,7 +49,8 @@ var codes = []Code{
 		"The control and backup store did not answer, or refused. What it holds is unknown."},
 	{7, KindRefused, "Not permitted: a certificate was not accepted, somebody else holds the coordinator's lease, " +
 		"the store is of no cluster, or a safeguard needs --force."},
-	{8, KindDegraded, "status --check: a majority of the voters serves, and something is wrong. The message says what."},
+	{8, KindDegraded, "status --check: a majority of the voters serves, and something is wrong: also where all serve, and " +
+		"the daemon of one does not answer. The message says what."},
 	{9, KindUnknown, "The state of the cluster is unknown: no daemon answers, the store is of no cluster, what " +
 		"etcd-manager-ctl plan and explain go by is STALE or, with status --check, no member answers, no report was found, " +
 		"or only one that is STALE."},

@@ -24,7 +24,8 @@ type Health string
 
 // The values of [Health].
 const (
-	// Healthy: every voter of the spec is there and serves, and nothing is held.
+	// Healthy: every voter of the spec is there and serves, the daemons of all members answer,
+	// and nothing is held.
 	Healthy Health = "healthy"
 	// Degraded: a majority of the voters serves, and something is wrong.
 	Degraded Health = cli.KindDegraded
@@ -165,6 +166,7 @@ func health(r *reconcile.Report, now time.Time) (Health, []string) {
 			because = append(because, fmt.Sprintf("a certificate of node %s has expired", n.Name))
 		}
 	}
+	because = append(because, unmanaged(r, now)...)
 	if wanted := r.Spec.MemberCount; v.all != wanted && wanted > 0 {
 		because = append(because, fmt.Sprintf("%d of %d voters are there", v.all, wanted))
 	}

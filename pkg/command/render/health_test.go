@@ -39,6 +39,15 @@ func TestHealth(t *testing.T) {
 		list[0].Served = true
 		return list
 	}
+	// daemons answer, but for the last one, which did so 3 minutes ago, or never.
+	daemons := func(names ...cluster.NodeName) (list []cluster.Node) {
+		for _, name := range names {
+			list = append(list, cluster.Node{Name: name, Reachable: true, LastSeen: now})
+		}
+		last := &list[len(list)-1]
+		last.Reachable, last.LastSeen = false, now.Add(-3*time.Minute)
+		return list
+	}
 	three := cluster.Spec{MemberCount: 3}
 	for name, tt := range map[string]struct {
 		members []cluster.Member
@@ -92,6 +101,28 @@ func TestHealth(t *testing.T) {
 			members: change(well("a", "b", "c", "d"), func(m *cluster.Member) { m.Learner, m.Healthy = true, false }),
 			want:    Healthy,
 		},
+		"all serve, and a daemon does not answer": {
+			members: well("a", "b", "c"), nodes: daemons("a", "b", "c"), want: Degraded,
+			because: "the daemon of node c does not answer (seen 3m ago), so nothing manages its etcd: look whether etcd-manager runs there",
+			code:    8,
+		},
+		"all serve, and a daemon was never seen": {
+			members: well("a", "b", "c"), nodes: append(daemons("a", "b", "x"), cluster.Node{Name: "c"}), want: Degraded,
+			because: "the daemon of node c does not answer (never seen), so nothing", code: 8,
+		},
+		"all serve, and a daemon is of another cluster": {
+			members: well("a", "b", "c"), want: Degraded,
+			nodes:   append(daemons("a", "b", "x"), cluster.Node{Name: "c", OtherCluster: "events"}),
+			because: "the daemon of node c answers for cluster events only", code: 8,
+		},
+		"all serve, and one has no daemon": {
+			members: well("a", "b", "c"), nodes: daemons("a", "b", "x"), want: Degraded,
+			because: "no daemon is known for member c, so nothing manages its etcd: look whether", code: 8,
+		},
+		"a node without a member does not answer": {
+			members: well("a", "b", "c"), nodes: append(daemons("a", "b", "x"), cluster.Node{Name: "c", Reachable: true}),
+			want: Healthy,
+		},
 		"held": {
 			members: well("a", "b", "c"), holds: []plan.Hold{{Reason: plan.NoCoordinator}}, want: Degraded,
 			because: "held: " + string(plan.NoCoordinator), code: 8,
@@ -105,7 +136,7 @@ func TestHealth(t *testing.T) {
 	} {
 		r := reconcile.Report{
 			At: now.Add(-tt.age), Spec: three, Holds: tt.holds, Observation: cluster.Observation{
-				Members: tt.members, Nodes: tt.nodes, Gaps: tt.gaps, Leader: 1,
+				Observer: "a", Members: tt.members, Nodes: tt.nodes, Gaps: tt.gaps, Leader: 1,
 			},
 		}
 		s := NewStatus(&r, now)

@@ -249,9 +249,9 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 		answers := "yes"
 		process := string(n.Process.State)
 		if !n.Reachable {
-			answers = "no, never seen"
-			if !n.LastSeen.IsZero() {
-				answers = "no, seen " + Age(p.now.Sub(n.LastSeen))
+			answers = "no"
+			if since := silentSince(obs, n, p.now); since != "" {
+				answers += ", " + since
 			}
 			if n.OtherCluster != "" {
 				answers = "for cluster " + n.OtherCluster + " only"
