@@ -13,8 +13,10 @@ import (
 // While a cluster of the existing tool is taken over its daemons run where none of ours is known.
 func TestADaemonIsNotMissedWhereTheExistingOneRuns(t *testing.T) {
 	r := reconcile.Report{Observation: cluster.Observation{
-		Members: []cluster.Member{{Name: "a", Healthy: true}, {Name: "b", Healthy: true}, {PeerURLs: []string{"http://c:2380"}}},
-		Nodes:   []cluster.Node{{Name: "a", Reachable: true}},
+		Members: []cluster.Member{
+			{Name: "a", Healthy: true}, {Name: "b", Healthy: true}, {PeerURLs: []string{"http://c:2380"}},
+		},
+		Nodes: []cluster.Node{{Name: "a", Reachable: true}},
 	}}
 	if list := unmanaged(&r, now); len(list) != 1 || !strings.HasPrefix(list[0], "no daemon is known for member b") {
 		t.Errorf("%q", list)
