@@ -14,7 +14,7 @@ func TestEachSectionSaysWhoRunsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources, tests := machineTests(t)
+	tests := testSources(t)
 	tried := triedSections(t)
 	there := map[string]bool{}
 	for _, page := range append(pages, "../../../README.md") {
@@ -31,10 +31,10 @@ func TestEachSectionSaysWhoRunsIt(t *testing.T) {
 			case !ok:
 				t.Errorf("%s: has command lines, and testdata/tried.txt does not say who runs them", key)
 			case strings.HasPrefix(by, "parsed: "):
-			case !strings.Contains(tests, "\nfunc "+by+"("):
-				t.Errorf("%s: there is no %s in e2e/systemd", key, by)
-			case !named(sources, name, heading):
-				t.Errorf("%s: no test in e2e/systemd names it", key)
+			default:
+				if err := reads(tests, by, name, heading); err != nil {
+					t.Errorf("%s: %v", key, err)
+				}
 			}
 		}
 	}
@@ -63,33 +63,6 @@ func triedSections(t *testing.T) map[string]string {
 		}
 	}
 	return tried
-}
-
-// machineTests returns the source files of the tests on machines, and all of them as one text.
-func machineTests(t *testing.T) (files []string, all string) {
-	t.Helper()
-	names, err := filepath.Glob("../../../e2e/systemd/*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, string(content))
-	}
-	return files, strings.Join(files, "")
-}
-
-// named reports whether one of the files names both a page and a heading.
-func named(files []string, page, heading string) bool {
-	for _, f := range files {
-		if strings.Contains(f, `"`+page+`"`) && strings.Contains(f, `"`+heading+`"`) {
-			return true
-		}
-	}
-	return false
 }
 
 // sectionsWithLines returns the headings of a page below which a block has command lines.
