@@ -131,7 +131,7 @@ func (p testPackage) uses(d ast.Node) (texts, names map[string]bool) {
 
 // A test that is not there, or runs another section of the page, or another page, does not count: nor
 // does it that another test of its file names the section.
-func TestWhoDoesNotReadTheSectionIsTold(t *testing.T) {
+func TestATestThatDoesNotReadTheSectionIsReported(t *testing.T) {
 	p := testPackage{map[string][]ast.Node{}}
 	err := p.add("x_test.go", `package x
 const page = "docs/a.md"
