@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/etcdadm/etcdadm/e2e/harness"
 	"github.com/etcdadm/etcdadm/pkg/certs"
 )
 
@@ -73,6 +74,7 @@ func takenOver(t *testing.T) {
 		h.fakeSystemd()
 		h.seed(v35, archive(t, v35))
 	}
+	a.seed(v36, archive(t, v36))
 	newOldCA(t).install(a)
 	a.oldPairs("a")
 	for _, name := range []string{"etcd", "etcdctl"} {
@@ -90,9 +92,12 @@ func takenOver(t *testing.T) {
 	a.ran("etcdadm status; etcdadm info | grep -F '\"name\": \"a\"'; etcdadm certs check-expiration; " +
 		"etcdadm snapshot save $HOME/s.db; etcdadm snapshot status $HOME/s.db")
 
-	a.ran("cd $HOME; etcdadm config migrate > member.yaml; etcdadm config validate member.yaml; " +
-		"etcdadm join https://192.0.2.1:2379 --config member.yaml --dry-run; " +
-		"etcdadm join https://192.0.2.1:2379 --config member.yaml")
+	page := func(i int) string { // the member is alone: the endpoint is its own
+		const name, heading = "docs/migrating-from-etcdadm.md", "## Machines that it set up"
+		return "cd $HOME\n" + strings.ReplaceAll(harness.Block(t, "../..", name, heading, i, 3), "10.0.0.2", a.address)
+	}
+	a.ran(page(0) + "etcdadm config validate member.yaml")
+	a.ran(page(1))
 	if a.id() != id {
 		t.Error("it is another member")
 	}
@@ -111,6 +116,12 @@ func takenOver(t *testing.T) {
 	a.wantVoters("a", "b")
 	b.ran("etcdadm reset")
 	a.wantVoters("a")
+
+	a.ran(page(2))
+	if s, err := a.client(a).Status(t.Context(), a.clientURL()); err != nil || s.Version != v36 || a.id() != id {
+		t.Errorf("after the upgrade it is %+v, %v", s, err)
+	}
+	wantKeys(map[string]string{"k": "v"}, a)
 }
 
 // oldPairs makes the certificates of a machine as the retired etcdadm did.

@@ -4,41 +4,24 @@ package systemd
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/etcdadm/etcdadm/e2e/harness"
 )
 
-// blocks returns the fenced blocks below a heading of a page, up to the next one, without the
-// indentation of the fence.
-func blocks(t testing.TB, page, heading string) (list []string) {
+// blocks returns the fenced blocks below a heading of a page.
+func blocks(t testing.TB, page, heading string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../" + page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, found := strings.Cut("\n"+string(text), "\n"+heading+"\n")
-	if !found {
-		t.Fatalf("%s has no heading %q", page, heading)
-	}
-	var block strings.Builder
-	indent, fenced := "", false
-	for line := range strings.Lines(rest) {
-		switch trimmed := strings.TrimLeft(line, " "); {
-		case strings.HasPrefix(trimmed, "```") && fenced:
-			list, fenced = append(list, block.String()), false
-			block.Reset()
-		case strings.HasPrefix(trimmed, "```"):
-			indent, fenced = line[:len(line)-len(trimmed)], true
-		case fenced:
-			block.WriteString(strings.TrimPrefix(line, indent))
-		case strings.HasPrefix(line, "#"):
-			return list
-		}
-	}
-	return list
+	return harness.Blocks(t, "../..", page, heading)
+}
+
+// block returns one of the blocks below a heading, which has as many as are given.
+func block(t testing.TB, page, heading string, i, of int) string {
+	t.Helper()
+	return harness.Block(t, "../..", page, heading, i, of)
 }
 
 // A tutorial runs the commands of a page on machines.
@@ -96,16 +79,6 @@ func (u *tutorial) each(block string, on ...*Machine) (out string) {
 func ssh(m *Machine) {
 	m.t.Helper()
 	m.Write("/usr/local/bin/ssh", "#!/bin/sh\nshift\nexec sh -c \"$*\"\n", 0o755)
-}
-
-// block returns one of the blocks below a heading, which has as many as are given.
-func block(t testing.TB, page, heading string, i, of int) string {
-	t.Helper()
-	list := blocks(t, page, heading)
-	if len(list) != of {
-		t.Fatalf("%s has %d blocks below %q instead of %d", page, len(list), heading, of)
-	}
-	return list[i]
 }
 
 // one runs a command on a machine.

@@ -102,29 +102,48 @@ func TestTutorialOfAuto(t *testing.T) {
 	autoPages(t, u)
 }
 
-// Machines by themselves, as the README describes it, and a restore as its page does.
-func TestTutorialByThemselves(t *testing.T) {
-	t.Parallel()
-	const pki = "/etc/kubernetes/pki/etcd-manager"
-	machines := Start(t, 3, "--mount=type=bind,dst=/mnt/etcd-store,src="+t.TempDir())
-	u := begin(t, machines)
-	a := machines[0]
+// themselves makes a cluster of daemons on machines, as the README describes it, and returns its blocks.
+func themselves(t *testing.T, u *tutorial, machines ...*Machine) []string {
+	t.Helper()
 	list := blocks(t, "README.md", "## Three machines by etcd-manager")
 	if len(list) != 4 {
 		t.Fatalf("README has %d blocks", len(list))
 	}
-	u.one(a, list[0])
-	u.each(list[1], a)
-	for i, m := range machines {
-		if i > 0 {
-			m.Do("mkdir -p " + pki)
-			a.Give(m, strings.Fields(a.Do("ls "+pki+"/*"))...)
-		}
-		m.Do("mkdir -p /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer + "/*.tar.gz -C /opt/etcd-v" +
-			newer + " --strip-components=1")
-		daemon := strings.NewReplacer("\\\n", " ", "node1", m.Name, "10.0.0.1", m.IP).Replace(list[2])
-		u.one(m, "systemd-run --unit=etcd-manager "+strings.TrimSpace(daemon))
+	u.one(machines[0], list[0])
+	u.each(list[1], machines[0])
+	for _, m := range machines {
+		equipDaemon(u, m)
+		startDaemon(u, m, list[2])
 	}
+	return list
+}
+
+// equipDaemon gives a machine what a daemon needs: etcd, and the first machine's authorities.
+func equipDaemon(u *tutorial, m *Machine) {
+	u.t.Helper()
+	const pki = "/etc/kubernetes/pki/etcd-manager"
+	if a := u.machines[0]; m != a {
+		m.Do("mkdir -p " + pki)
+		a.Give(m, strings.Fields(a.Do("ls "+pki+"/*"))...)
+	}
+	m.Do("mkdir -p /opt/etcd-v" + newer + "; tar xzf /var/cache/etcdadm/etcd/v" + newer + "/*.tar.gz -C /opt/etcd-v" +
+		newer + " --strip-components=1")
+}
+
+// startDaemon starts a daemon by the README's line.
+func startDaemon(u *tutorial, m *Machine, line string) {
+	u.t.Helper()
+	daemon := strings.NewReplacer("\\\n", " ", "node1", m.Name, "10.0.0.1", m.IP).Replace(line)
+	u.one(m, "systemd-run --unit=etcd-manager "+strings.TrimSpace(daemon))
+}
+
+// Machines by themselves, as the README describes it, and a restore as its page does.
+func TestTutorialByThemselves(t *testing.T) {
+	t.Parallel()
+	machines := Start(t, 3, "--mount=type=bind,dst=/mnt/etcd-store,src="+t.TempDir())
+	u := begin(t, machines)
+	a := machines[0]
+	list := themselves(t, u, machines...)
 	a.Await(soon, managed("endpoint health --cluster")+" 2>&1 | grep -c 'is healthy' | grep -q '^3$'")
 	a.Do(managed("put k v"))
 	a.Await(soon, "etcd-manager-ctl status --check >/dev/null")
