@@ -166,10 +166,11 @@ func link(temp, target string) error {
 // also where it is removed meanwhile, because it was empty.
 func makeTemp(dir string) (*os.File, error) {
 	for tries := 1; ; tries++ {
-		if err := makeDir(dir); err != nil {
-			return nil, err
+		var f *os.File
+		err := makeDir(dir)
+		if err == nil {
+			f, err = os.CreateTemp(dir, tempPrefix+"*")
 		}
-		f, err := os.CreateTemp(dir, tempPrefix+"*")
 		if !errors.Is(err, fs.ErrNotExist) || tries == maxTries {
 			return f, err
 		}
@@ -179,7 +180,8 @@ func makeTemp(dir string) (*os.File, error) {
 // maxTries is how often a directory may vanish while something is put there.
 const maxTries = 10
 
-// makeDir makes a directory and its missing parents, and makes each last.
+// makeDir makes a directory and its missing parents, and makes each last. The error is
+// [fs.ErrNotExist] where it was made by another, and is gone again.
 func makeDir(dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil
@@ -195,6 +197,10 @@ func makeDir(dir string) error {
 		info, serr := os.Stat(dir)
 		if serr == nil && info.IsDir() {
 			return nil
+		}
+		// A symbolic link to nowhere is there, and no directory.
+		if info, lerr := os.Lstat(dir); errors.Is(serr, fs.ErrNotExist) && (lerr != nil || info.IsDir()) {
+			return serr
 		}
 		return err
 	}
