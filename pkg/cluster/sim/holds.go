@@ -60,10 +60,10 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 	case plan.LeaseVotersLost, plan.NoCoordinator, plan.TakingOver:
 		return !led || w.coordinatorImpossible()
 	case plan.WaitingForNodes:
-		// Where the newest incarnation has lost its state files, who takes no orders but
-		// by its lease takes part in no restore.
+		// Where the newest incarnation has lost its state files, or the lease is of one that
+		// the store has no record of, who takes no orders by it takes part in no restore.
 		stateLost := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.disk.data && n.assigned == nil })
-		return missing || !led && stateLost
+		return missing || !led && (stateLost || w.claimUnrecorded())
 	case plan.OperationFailed:
 		return missing || slices.ContainsFunc(w.nodes, w.cannotBegin) || w.coordinatesUnrecorded()
 	case plan.NodeUnreachable, plan.LeaseVotersDiffer:

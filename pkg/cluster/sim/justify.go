@@ -61,7 +61,7 @@ func (w *world) justify(holds []plan.Hold) {
 // operatorHelps does what a hold asks a person to do, once. It reports whether
 // there was anything.
 func (w *world) operatorHelps(holds []plan.Hold) bool {
-	if w.helpWithVersions(holds) || w.turnOff(holds) {
+	if w.helpWithVersions(holds) || w.turnOff(holds) || w.stopForGood(holds) {
 		return true
 	}
 	asks := slices.ContainsFunc(holds, func(h plan.Hold) bool {

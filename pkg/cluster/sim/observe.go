@@ -29,9 +29,7 @@ func (w *world) observe(o *node) cluster.Observation {
 		o.candidate.Learn(cluster.LeaseVoters{}, term)
 	}
 	for _, f := range o.failures {
-		if f.retry.After(at) {
-			obs.Failures = append(obs.Failures, cluster.Failure{Line: f.line, Text: f.text, Retry: f.retry})
-		}
+		obs.Failures = append(obs.Failures, cluster.Failure{Line: f.line, Text: f.text, Retry: f.retry})
 	}
 	return obs
 }

@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
 )
 
 // rollFaults makes many of the faults of a seed faults that put something back to what it
@@ -187,6 +190,39 @@ func (w *world) goneWith(token cluster.Token) bool {
 // coordinatesUnrecorded reports whether who has the lease has it of an incarnation that the store
 // has no record of: a node without a record of its own refuses what it orders.
 func (w *world) coordinatesUnrecorded() bool {
-	held := w.holders()
-	return w.config.RolledBack && len(held) > 0 && !w.recorded(w.claim(held[0]).Token)
+	return len(w.holders()) > 0 && w.claimUnrecorded()
+}
+
+// claimUnrecorded reports the same of who would ask for the lease, where nobody has it.
+func (w *world) claimUnrecorded() bool {
+	c := w.claim(w.coordinator())
+	return w.config.RolledBack && len(c.Names) > 0 && !w.recorded(c.Token)
+}
+
+// stopForGood stops members by hand whose etcd will never run again, where a hold names them
+// and asks for that. It reports whether there were any.
+func (w *world) stopForGood(holds []plan.Hold) bool {
+	stopped := false
+	for _, h := range holds {
+		_, text, found := strings.Cut(h.Text, "lets no client in, but ")
+		named, _, _ := strings.Cut(text, " may let clients in")
+		for name := range strings.SplitSeq(named, ", ") {
+			n := w.node(cluster.NodeName(name))
+			if !found || n == nil || !n.usable() || n.assigned == nil || n.process == cluster.ProcessRunning {
+				continue
+			}
+			obs := w.observe(n)
+			seen := obs.Nodes[slices.IndexFunc(obs.Nodes, func(o cluster.Node) bool { return o.Name == n.name })]
+			op := &plan.MemberStop{Node: n.name, ExpectToken: cmp.Or(seen.Disk.Token, n.assigned.Token), ExpectMemberID: seen.Disk.MemberID}
+			if err := plan.Check(w.spec, obs, op); err != nil {
+				w.violate("stuck", "what this hold asks for is refused: %v: %v", err, h)
+				return false
+			}
+			w.logf("the operator stops the member on %s", n.name)
+			a := *n.assigned
+			a.Stopped = true
+			n.assigned, n.process, stopped = &a, cluster.ProcessStopped, true
+		}
+	}
+	return stopped
 }

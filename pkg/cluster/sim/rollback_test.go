@@ -134,10 +134,43 @@ func TestRollBackRegressions(t *testing.T) {
 		4501094327112329:  "what was restored twice goes on, though its records are gone",
 		69839250420731641: "what lets no client in gets no record over what may",
 		24306569709857197: "a member that ran alone, and whose disk goes back to before, is known to nobody",
+		12615895863241778: "what stands in the way of a record is stopped for good by hand",
 		44891972249756510: "a node whose store does not know an incarnation obeys nobody in it",
 	} {
 		if _, err := Run(seed, Config{RolledBack: true}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestRollBackReplays replays such histories with other faults than those of their seed.
+func TestRollBackReplays(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		seed   uint64
+		steps  int
+		faults []Fault
+	}{
+		{"who takes no orders by a lease without a record is waited for", 8874213146278026, 60, []Fault{
+			{7, RolledBack, 6, 297}, {12, StoreBehind, 4, 619}, {17, Partition, 7, 16}, {22, StoreBehind, 6, 120},
+			{24, RestoreAsked, 6, 16}, {29, Rival, 2, 24}, {36, StoreBehind, 6, 817}, {50, RestoreAsked, 5, 7},
+			{57, RolledBack, 1, 501}, {59, SpecChanges, 3, 4},
+		}},
+		{"what is stopped by hand has data of another incarnation than its state file says", 8874213146278026, 58, []Fault{
+			{7, RolledBack, 5, 90}, {12, StoreBehind, 4, 619}, {17, Partition, 7, 16}, {22, StoreBehind, 6, 328},
+			{24, RestoreAsked, 3, 3}, {28, Rival, 2, 6}, {36, StoreBehind, 5, 98}, {50, RestoreAsked, 5, 19},
+			{57, RolledBack, 7, 56}, {56, SpecChanges, 6, 4},
+		}},
+		{"what is refused again and again waits longer each time", 8874213146278026, 63, []Fault{
+			{7, RolledBack, 5, 856}, {12, StoreBehind, 4, 619}, {17, Partition, 7, 16}, {22, StoreBehind, 6, 65},
+			{25, RestoreAsked, 6, 16}, {29, Rival, 6, 6}, {38, StoreBehind, 0, 817}, {50, RestoreAsked, 3, 8},
+			{59, SpecChanges, 6, 4}, {60, RolledBack, 0, 501},
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := Replay(tt.seed, Config{Record: true, RolledBack: true}, tt.faults, tt.steps); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

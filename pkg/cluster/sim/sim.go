@@ -336,9 +336,8 @@ func (w *world) note(by *node, op plan.Operation, err error) {
 	line := plan.Line(op)
 	i := slices.IndexFunc(by.failures, func(f failure) bool { return f.line == line })
 	switch {
-	case err == nil && i >= 0:
-		by.failures = slices.Delete(by.failures, i, i+1)
 	case err == nil:
+		by.failures = nil
 	case i >= 0:
 		f := &by.failures[i]
 		f.wait = min(2*f.wait, time.Minute)
