@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
 // writeForEver writes for as long as somebody reads.
@@ -133,7 +135,7 @@ func TestImageRegistryDoesNotNameFiles(t *testing.T) {
 	select {
 	case err := <-failed:
 		wantError(t, err, "file:")
-	case <-time.After(20 * time.Second):
+	case <-time.After(testwait.Limit):
 		t.Error("it opened the file")
 		f, err := unix.Open(pipe, unix.O_WRONLY, 0) // which ends it
 		if err == nil {

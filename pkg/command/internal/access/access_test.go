@@ -266,16 +266,19 @@ func TestReachingARealEtcd(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		began := time.Now()
-		r := run(t, member, certs, "--endpoints=https://"+l.Addr().String()+","+up)
 		at := "https://" + l.Addr().String()
-		if r.code != 0 || !strings.Contains(r.stderr, "\nwarning: "+at) || time.Since(began) > 10*stragglerTimeout {
-			t.Errorf("after %s: %+v", time.Since(began), r)
-		}
 		note := "note: no answer yet from etcd at " + at + "; it is waited for 30s at most (--timeout)\n"
-		if !strings.HasPrefix(r.stderr, note) || strings.Count(r.stderr, "note: ") != 1 {
-			t.Errorf("not one time %q in %+v", note, r)
-		}
+		testwait.For(t, "the other, which on a busy machine may be late once", func(context.Context) error {
+			began := time.Now()
+			r := run(t, member, certs, "--endpoints=https://"+l.Addr().String()+","+up)
+			if r.code != 0 || !strings.Contains(r.stderr, "\nwarning: "+at) || time.Since(began) > 10*stragglerTimeout {
+				return fmt.Errorf("after %s: %+v", time.Since(began), r)
+			}
+			if !strings.HasPrefix(r.stderr, note) || strings.Count(r.stderr, "note: ") != 1 {
+				return fmt.Errorf("not one time %q in %+v", note, r)
+			}
+			return nil
+		})
 	})
 	t.Run("a certificate of another CA", func(t *testing.T) {
 		r := run(t, member, "--certs-dir="+newPKI(t, "etcdctl-etcd-client").dir, "--endpoints="+up)
@@ -322,15 +325,13 @@ func TestAnEndpointThatHangsEndsInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	began := time.Now()
-	r := run(t, member, "--insecure", "--endpoints="+l.Addr().String(), "--timeout=5s")
-	if r.code != 1 || !strings.Contains(r.stderr,
-		"http://"+l.Addr().String()+": it accepts connections but does not answer") {
-		t.Errorf("%+v", r)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("it took %s", took)
-	}
+	testwait.InTime(t, "an endpoint that hangs", 30*time.Second, func() {
+		r := run(t, member, "--insecure", "--endpoints="+l.Addr().String(), "--timeout=5s")
+		if r.code != 1 || !strings.Contains(r.stderr,
+			"http://"+l.Addr().String()+": it accepts connections but does not answer") {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 func TestErrorsOfCallsAreExplained(t *testing.T) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,9 +88,11 @@ type testCluster struct {
 	members []*etcdtest.Member
 	// pki is the directory of the certificates, empty for plain http.
 	pki string
+	// timeout is how long each command waits for a member, a minute if zero.
+	timeout time.Duration
 }
 
-// newTestCluster starts a cluster and waits until it serves.
+// newTestCluster starts a cluster and waits until all its members serve.
 func newTestCluster(t *testing.T, version string, size int, pki string, args ...string) *testCluster {
 	t.Helper()
 	w := &testCluster{bin: etcdtest.Binaries(t, version), pki: pki}
@@ -110,6 +113,13 @@ func newTestCluster(t *testing.T, version string, size int, pki string, args ...
 			Then(clientv3.OpPut("ready", "yes")).Commit()
 		return err
 	})
+	for _, m := range w.members {
+		one := w.api(t, m)
+		testwait.For(t, m.Name+", which knows the leader and has applied what it did", func(ctx context.Context) error {
+			_, err := one.Get(ctx, "ready")
+			return err
+		})
+	}
 	return w
 }
 
@@ -123,7 +133,7 @@ func (w *testCluster) flags() []string {
 }
 
 func (w *testCluster) flagsFor(endpoints ...string) []string {
-	flags := []string{"--endpoints=" + strings.Join(endpoints, ","), "--timeout=10s"}
+	flags := []string{"--endpoints=" + strings.Join(endpoints, ","), "--timeout=" + cmp.Or(w.timeout, time.Minute).String()}
 	if w.pki != "" {
 		flags = append(flags, "--certs-dir="+w.pki)
 	}
@@ -133,11 +143,14 @@ func (w *testCluster) flagsFor(endpoints ...string) []string {
 // with are the words of a command and the flags that reach the cluster.
 func (w *testCluster) with(words ...string) []string { return append(words, w.flags()...) }
 
-// api is a client of all members.
-func (w *testCluster) api(t *testing.T) *clientv3.Client {
+// api is a client of these members, or of all.
+func (w *testCluster) api(t *testing.T, members ...*etcdtest.Member) *clientv3.Client {
 	t.Helper()
 	var config clientv3.Config
-	for _, c := range w.members {
+	if len(members) == 0 {
+		members = w.members
+	}
+	for _, c := range members {
 		config.Endpoints = append(config.Endpoints, c.ClientURL)
 	}
 	if w.pki != "" {
