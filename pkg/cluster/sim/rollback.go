@@ -213,7 +213,9 @@ func (w *world) stopForGood(holds []plan.Hold) bool {
 			}
 			obs := w.observe(n)
 			seen := obs.Nodes[slices.IndexFunc(obs.Nodes, func(o cluster.Node) bool { return o.Name == n.name })]
-			op := &plan.MemberStop{Node: n.name, ExpectToken: cmp.Or(seen.Disk.Token, n.assigned.Token), ExpectMemberID: seen.Disk.MemberID}
+			op := &plan.MemberStop{
+				Node: n.name, ExpectToken: cmp.Or(seen.Disk.Token, n.assigned.Token), ExpectMemberID: seen.Disk.MemberID,
+			}
 			if err := plan.Check(w.spec, obs, op); err != nil {
 				w.violate("stuck", "what this hold asks for is refused: %v: %v", err, h)
 				return false

@@ -133,7 +133,8 @@ func (w *testCluster) flags() []string {
 }
 
 func (w *testCluster) flagsFor(endpoints ...string) []string {
-	flags := []string{"--endpoints=" + strings.Join(endpoints, ","), "--timeout=" + cmp.Or(w.timeout, time.Minute).String()}
+	timeout := cmp.Or(w.timeout, time.Minute)
+	flags := []string{"--endpoints=" + strings.Join(endpoints, ","), "--timeout=" + timeout.String()}
 	if w.pki != "" {
 		flags = append(flags, "--certs-dir="+w.pki)
 	}
