@@ -1,7 +1,8 @@
 # make help lists the targets.
 GO   ?= go
 MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
-# The race detector needs cgo, and no tables for debuggers; the simulator and the harness of clusters are without.
+# The race detector needs cgo, and no tables for debuggers. What begins no goroutine is without: the planner and the
+# simulator; and so is the harness of clusters.
 FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -shuffle=on -timeout=40m
 LONG  = ./e2e/... ./pkg/daemon ./pkg/etcd/migrate
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
@@ -17,15 +18,15 @@ build: ## build the programs into ./bin
 demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running, RECORD=docs records it
 	@$(GO) run ./images etcd 3.6.16 >/dev/null
 	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep) $(if $(RECORD),-record $(RECORD))
-test: ## run the tests of all modules, two packages to a core as they mostly wait; whole clusters come last, with the stores beside
+test: ## run the tests of all modules, three packages to a core as they mostly wait; whole clusters come last, with the stores beside
 	@$(GO) run ./images etcd test >/dev/null
-	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) -p=$$((2 * $$(nproc))) $$($(GO) list ./pkg/node/apply ./pkg/command/internal/client work | grep -v "/e2e\|/cluster/sim$$") || d=1; export CGO_ENABLED=0; $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/sim ./pkg/internal/timerslack || d=1; $(TEST) $(subst -race,,$(FAST)) -run=TimerSlack ./pkg/etcd/etcdproc || d=1; unset CGO_ENABLED; $(subst runtests,runtests -beside=e2e/stores,$(TEST)) $(subst -race,,$(FAST)) -p=1 ./e2e/... || d=1; exit $$d'
+	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) -p=$$((3 * $$(nproc))) $$($(GO) list ./pkg/node/apply ./pkg/command/internal/client work | grep -v "/e2e\|/cluster/sim$$\|/cluster/plan$$") || d=1; export CGO_ENABLED=0; $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/plan ./pkg/cluster/sim ./pkg/internal/timerslack || d=1; $(TEST) $(subst -race,,$(FAST)) -run=TimerSlack ./pkg/etcd/etcdproc || d=1; unset CGO_ENABLED; $(subst runtests,runtests -beside=e2e/stores,$(TEST)) $(subst -race,,$(FAST)) -p=1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 e2e: build ## run the long tests (build tag e2e), on real systemd where Docker is there; SHORT=1 a part of the matrix
 	@$(GO) run ./images etcd e2e >/dev/null
-	$(ETCD) $(subst runtests,runtests -only-tag=e2e -beside=e2e/etcdbackup:pkg/daemon:etcd/migrate,$(TEST)) -count=1 -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
+	$(ETCD) $(subst runtests,runtests -only-tag=e2e -beside=e2e/etcdbackup:e2e/images:e2e/packages:pkg/daemon:etcd/migrate,$(TEST)) -count=1 -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
 long: ; @echo $(LONG)
 kind: ## run the scenarios in kind, KIND='-run NAME' some of them, SHORT=1 a short one; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(if $(SHORT),-short) $(KIND) .

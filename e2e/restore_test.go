@@ -296,10 +296,7 @@ func TestRestoreOfTheExistingToolsBackups(t *testing.T) {
 func TestCrashInARestore(t *testing.T) {
 	t.Parallel()
 	bin := crashPrograms(t)
-	for _, point := range crashPoints(t) {
-		if !restoreCrash.MatchString(point) {
-			continue
-		}
+	for _, point := range crashPointsOf(t, restoreCrash.MatchString) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			o := options(t, quick...)

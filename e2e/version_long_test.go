@@ -68,10 +68,7 @@ var versionCrash = regexp.MustCompile(`^(downgrade|member-change-version)`)
 func TestCrashesInADowngrade(t *testing.T) {
 	t.Parallel()
 	bin := crashPrograms(t)
-	for _, point := range crashPoints(t) {
-		if !versionCrash.MatchString(point) {
-			continue
-		}
+	for _, point := range crashPointsOf(t, versionCrash.MatchString) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			o := options(t, quick...)

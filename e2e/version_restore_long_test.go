@@ -239,10 +239,7 @@ var sealedCrash = regexp.MustCompile(`^(restore-(stage|switch)|quarantine|reques
 func TestCrashesOnTheWayByARestore(t *testing.T) {
 	t.Parallel()
 	bin := crashPrograms(t)
-	for _, point := range crashPoints(t) {
-		if !sealedCrash.MatchString(point) {
-			continue
-		}
+	for _, point := range crashPointsOf(t, sealedCrash.MatchString) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			crashSealed(t, bin, map[string]string{"a": point})

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	// The tests wait most of the time: for elections, and for etcd to take changes
 	// of its member list, which it does only when all have been well for 5 s.
 	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -14,13 +14,16 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/testing/testwait"
 )
 
-// A real member of 3.5 that takes raft snapshots as seldom as etcd does by itself, and
+// A real member of 3.5 that takes raft snapshots as seldom as its operator says, and
 // writes to its disk each time, has requests of the v2 store in its log. It takes a raft
-// snapshot by order: nothing else changes, and 3.6 can follow.
+// snapshot by order: nothing else changes, and 3.6 can follow. The long tests wait for as
+// many entries as etcd does by itself.
 func TestARealMemberForcesASnapshotBefore36(t *testing.T) {
 	t.Parallel()
 	v35, v36 := etcdversion.Must("3.5.35"), etcdversion.Must("3.6.16")
-	h := realHost(t, v35, func(o *LocalOptions) { o.UserEnv = map[string]string{"ETCD_ENABLE_V2": "true"} })
+	h := realHost(t, v35, func(o *LocalOptions) {
+		o.UserEnv = map[string]string{"ETCD_ENABLE_V2": "true", "ETCD_SNAPSHOT_COUNT": "20000"}
+	})
 	voters := []cluster.InitialMember{{Name: "a", PeerURLs: h.o.URLs.Peer}}
 	h.must(&plan.MemberPrepare{Node: "a", Token: "t1", Version: v35, Voters: voters},
 		&plan.MemberStart{Node: "a", Token: "t1", Mode: plan.StartNew, Version: v35, Peers: voters})
