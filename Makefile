@@ -1,8 +1,7 @@
 # make help lists the targets.
 GO   ?= go
 MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
-# The race detector needs cgo, and no tables for debuggers. What begins no goroutine is without: the planner and the
-# simulator; and so is the harness of clusters.
+# The race detector needs cgo, and no tables for debuggers; planner, simulator and harness of clusters are without.
 FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -shuffle=on -timeout=40m
 LONG  = ./e2e/... ./pkg/daemon ./pkg/etcd/migrate
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
