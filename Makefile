@@ -2,10 +2,10 @@
 GO   ?= go
 MAINS = ./etcdadm ./etcd-manager ./etcd-manager-ctl ./etcd-backup
 # The race detector needs cgo, and no tables for debuggers; planner, simulator and harness of clusters are without.
-FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -shuffle=on -timeout=40m
+FAST := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race) -ldflags=-w -vet=off -shuffle=on -timeout=40m
 LONG  = ./e2e/... ./pkg/daemon ./pkg/etcd/migrate
 ETCD  = ETCDADM_ETCD_DIR="$$($(GO) run ./images path)"
-# STRICT=1 fails where tests are skipped that hack/skips.txt does not name.
+# STRICT=1 fails where tests are skipped that hack/skips.txt does not name. Vet is in "make verify".
 TEST  = $(GO) run ./hack/runtests -go $(GO) -expect hack/skips.txt $(if $(STRICT),-strict) --
 .PHONY: help build demo test verify e2e long kind mutants bench dist sim clean
 help: ## list the targets
@@ -25,7 +25,7 @@ verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
 e2e: build ## run the long tests (build tag e2e), on real systemd where Docker is there; SHORT=1 a part of the matrix
 	@$(GO) run ./images etcd e2e >/dev/null
-	$(ETCD) $(subst runtests,runtests -only-tag=e2e -beside=e2e/etcdbackup:e2e/images:e2e/packages:pkg/daemon:etcd/migrate,$(TEST)) -count=1 -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
+	$(ETCD) $(subst runtests,runtests -only-tag=e2e -beside=e2e/etcdbackup:e2e/images:e2e/packages:pkg/daemon:etcd/migrate,$(TEST)) -count=1 -vet=off -p=1 -timeout=60m $(if $(SHORT),-short) $(or $(E2E),$(LONG))
 long: ; @echo $(LONG)
 kind: ## run the scenarios in kind, KIND='-run NAME' some of them, SHORT=1 a short one; without a node image Kubernetes is compiled first
 	cd e2e/kind && GOWORK=off $(GO) test -tags e2e -count=1 -v -timeout=120m $(if $(SHORT),-short) $(KIND) .
