@@ -17,9 +17,9 @@ build: ## build the programs into ./bin
 demo: build ## show a cluster's life on this machine; KEEP=1 leaves it running, RECORD=docs records it
 	@$(GO) run ./images etcd 3.6.16 >/dev/null
 	@$(GO) run ./e2e/demo -bin ./bin -etcd-dir "$$($(GO) run ./images path)" $(if $(KEEP),-keep) $(if $(RECORD),-record $(RECORD))
-test: ## run the tests of all modules, three packages to a core as they mostly wait; whole clusters come last, with the stores beside
+test: ## run the tests of all modules, three packages to a core as they mostly wait, with the simulator beside; whole clusters come last, with the stores
 	@$(GO) run ./images etcd test >/dev/null
-	@$(ETCD) sh -c 'd=0; $(TEST) $(FAST) -p=$$((3 * $$(nproc))) $$($(GO) list ./pkg/node/apply ./pkg/command/internal/client work | grep -v "/e2e\|/cluster/sim$$\|/cluster/plan$$") || d=1; export CGO_ENABLED=0; $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/plan ./pkg/cluster/sim ./pkg/internal/timerslack || d=1; $(TEST) $(subst -race,,$(FAST)) -run=TimerSlack ./pkg/etcd/etcdproc || d=1; unset CGO_ENABLED; $(subst runtests,runtests -beside=e2e/stores,$(TEST)) $(subst -race,,$(FAST)) -p=1 ./e2e/... || d=1; exit $$d'
+	@$(ETCD) sh -c 'd=0; o=$$(mktemp); CGO_ENABLED=0 nice -n 19 $(TEST) $(subst -race,,$(FAST)) ./pkg/cluster/plan ./pkg/cluster/sim ./pkg/internal/timerslack >$$o 2>&1 & $(TEST) $(FAST) -p=$$((3 * $$(nproc))) $$($(GO) list ./pkg/node/apply ./pkg/command/internal/client work | grep -v "/e2e\|/cluster/sim$$\|/cluster/plan$$") || d=1; wait $$! || d=1; cat $$o; rm $$o; export CGO_ENABLED=0; $(TEST) $(subst -race,,$(FAST)) -run=TimerSlack ./pkg/etcd/etcdproc || d=1; unset CGO_ENABLED; $(subst runtests,runtests -beside=e2e/stores,$(TEST)) $(subst -race,,$(FAST)) -p=1 ./e2e/... || d=1; exit $$d'
 
 verify: ## lint, check what is generated, build each module alone
 	@GO=$(GO) hack/verify
