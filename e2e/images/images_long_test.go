@@ -29,8 +29,8 @@ const top = "../.."
 func build(t *testing.T, tree string, args ...string) string {
 	t.Helper()
 	// Whole clusters run beside these tests: what is built leaves them the processors.
-	args = append([]string{"-n", "19", "go", "run", "./images", "build"}, args...)
-	cmd := exec.CommandContext(t.Context(), "nice", args...)
+	line := append([]string{"-n", "19", "go", "run", "./images", "build"}, args...)
+	cmd := exec.CommandContext(t.Context(), "nice", line...)
 	cmd.Dir = tree
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
