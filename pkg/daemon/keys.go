@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 )
@@ -51,6 +52,24 @@ func newKeys(c Config, name cluster.NodeName, now func() time.Time) (*keys, erro
 		return nil, err
 	}
 	return k, nil
+}
+
+// A noCAError says that a file of the CAs is not on the machine.
+type noCAError struct {
+	error
+	dir string
+}
+
+func (e *noCAError) Unwrap() error { return e.error }
+
+// Hint says what to do about it. New CAs beside those of a cluster that runs would trust nobody.
+func (e *noCAError) Hint() string {
+	pki := "etcdadm auto pki"
+	if e.dir != cluster.AutoPKI {
+		pki += " --pki-dir=" + shell.Quote(e.dir)
+	}
+	return "on the first machine of a cluster make the CAs, once: " + pki +
+		"\non each further machine copy " + e.dir + " from the first one"
 }
 
 // authorities are the key identifiers of the authorities of the daemons' certificates, none

@@ -161,6 +161,9 @@ func (d *Daemon) openKeys(context.Context) (err error) {
 		d.log.Warn(text)
 	}
 	d.keys, err = newKeys(d.c, d.name, d.now)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &noCAError{error: err, dir: d.c.PKIDir}
+	}
 	if err == nil && d.keys.keyless != nil {
 		d.log.Info("etcd has no keys: its members cannot be given TLS without a stop", "reason", d.keys.keyless)
 	}

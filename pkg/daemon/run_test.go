@@ -15,8 +15,11 @@ import (
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/certs"
+	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/daemon/reconcile"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdclient"
+	"github.com/etcdadm/etcdadm/pkg/internal/shell"
 	"github.com/etcdadm/etcdadm/pkg/node/nodestate"
 	"github.com/etcdadm/etcdadm/pkg/store"
 	"github.com/etcdadm/etcdadm/pkg/testing/testport"
@@ -223,6 +226,30 @@ func TestADaemonThatCannotStartSaysWhy(t *testing.T) {
 				must(t, f.Close())
 			}
 		})
+	}
+}
+
+// Who starts a daemon before there are CAs is shown how they come to be on a machine.
+func TestMissingCAsHaveAHint(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"/nowhere/pki", "/nowhere/my pki"} {
+		for _, etcdOnly := range []bool{false, true} {
+			err := Run(t.Context(), Config{
+				ClusterName: "main", BackupStore: t.TempDir(), DataDir: t.TempDir(), NodeName: "a", Address: "127.0.0.1",
+				PKIDir: dir, Insecure: etcdOnly,
+				PeerURLs: []string{"https://__address__:1"}, ClientURLs: []string{"https://__address__:2"},
+				QuarantineURLs: []string{"https://__address__:3"}, DiscoveryInterval: time.Second,
+			}, slog.New(slog.DiscardHandler))
+			want := "on the first machine of a cluster make the CAs, once: etcdadm auto pki --pki-dir=" + shell.Quote(dir) +
+				"\non each further machine copy " + dir + " from the first one"
+			if got := rpc.HintOf(err); got != want {
+				t.Errorf("%v has the hint\n%s, want\n%s", err, got, want)
+			}
+		}
+	}
+	usual := &noCAError{dir: cluster.AutoPKI}
+	if got := usual.Hint(); !strings.Contains(got, "once: etcdadm auto pki\n") {
+		t.Errorf("the hint for auto's own directory is %s", got)
 	}
 }
 

@@ -35,6 +35,10 @@ func New(run Run) *cobra.Command {
 	return cmd
 }
 
+// FoundAtStart is an annotation of the flag address, of commands that only print how the daemon is
+// started: it finds its own address then, where none is given.
+const FoundAtStart = "etcdadm_found_at_start"
+
 // Command returns the daemon's command for others to name: with all flags, and
 // nothing else.
 func Command(run Run) *cobra.Command {
@@ -48,6 +52,7 @@ func Command(run Run) *cobra.Command {
 			if err := f.readEnvFile(); err != nil {
 				return cli.Usagef("%v", err)
 			}
+			_, f.findsAddress = cmd.Flags().Lookup("address").Annotations[FoundAtStart]
 			c, err := f.config(cmd.Context(), os.Environ(), f.logger(cmd.ErrOrStderr()))
 			if err != nil && cmd.Context().Err() != nil {
 				return nil // it was ended while it waited for its volume

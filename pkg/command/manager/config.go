@@ -86,7 +86,7 @@ func (f *flags) config(ctx context.Context, environ []string, log *slog.Logger) 
 
 // warnAlone warns of a daemon at an address that nobody chose, and nobody else reaches.
 func (f *flags) warnAlone(c daemon.Config, log *slog.Logger) {
-	if f.address == "" && net.ParseIP(c.Address).IsLoopback() {
+	if f.address == "" && !f.findsAddress && net.ParseIP(c.Address).IsLoopback() {
 		log.Warn("no --address: this daemon, and etcd's URLs with __address__, are at an address where no other machine "+
 			"reaches them", "address", c.Address)
 	}

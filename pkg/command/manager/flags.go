@@ -35,10 +35,12 @@ type flags struct {
 	etcdDirs, seeds                             []string
 	scanRange                                   string
 	multicast                                   bool
-	grace, bootstrapGrace, learnerTimeout       time.Duration
-	backupFresh                                 time.Duration
-	backups                                     backupFlags
-	verbosity                                   *int
+	// findsAddress says that the daemon that is printed finds its address itself.
+	findsAddress                          bool
+	grace, bootstrapGrace, learnerTimeout time.Duration
+	backupFresh                           time.Duration
+	backups                               backupFlags
+	verbosity                             *int
 	// metricsGiven says whether --etcd-manager-metrics-port was given.
 	metricsGiven func() bool
 	// mounting is what a test does instead of mounting a volume, nil otherwise.

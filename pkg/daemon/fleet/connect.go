@@ -217,8 +217,21 @@ func ReaderTLS(o ConnectOptions) (func(cluster.NodeName) *tls.Config, error) {
 	}, nil
 }
 
-var errNoCertificate = errors.New(
-	"a client certificate is missing: give --pki-dir, or --cert, --key and --cacert, or --insecure")
+var errNoCertificate = &noCertificateError{}
+
+// A noCertificateError says that nothing was given to call the daemons with.
+type noCertificateError struct{}
+
+func (*noCertificateError) Error() string {
+	return "a client certificate is missing: give --pki-dir, or --cert, --key and --cacert, or --insecure"
+}
+
+// Hint says where one comes from.
+func (*noCertificateError) Hint() string {
+	return "on a machine that has the daemons' CAs: --pki-dir=" + cluster.AutoPKI + " for etcdadm auto, --pki-dir=" +
+		cluster.ManagerPKI + " for etcd-manager; elsewhere --cert, --key and --cacert, of the files that this makes there: " +
+		"etcdadm certs person NAME"
+}
 
 // fileCredentials uses a certificate that somebody else has issued.
 func fileCredentials(o ConnectOptions) (func(cluster.NodeName) *tls.Config, certs.Owner, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/certs"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/cluster/plan"
+	"github.com/etcdadm/etcdadm/pkg/coordination/rpc"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
 )
@@ -246,6 +247,20 @@ func TestAPersonIsKnownByTheirCertificate(t *testing.T) {
 			Cluster: "main", Nodes: w.addresses(), Cert: files.Cert, Key: files.Key, CACert: files.CACert,
 		})
 		isRefused(t, err, want)
+	}
+}
+
+// Who gives nothing to call the daemons with is shown where that comes from.
+func TestAMissingCertificateHasAHint(t *testing.T) {
+	_, err := Connect(t.Context(), ConnectOptions{Cluster: "main", Nodes: []string{"127.0.0.1:1"}})
+	_, readerErr := ReaderTLS(ConnectOptions{})
+	for _, err := range []error{err, readerErr} {
+		wantError(t, err, "a client certificate is missing")
+		for _, want := range []string{"--pki-dir=/etc/etcd-manager/pki for etcdadm auto", "etcdadm certs person NAME"} {
+			if got := rpc.HintOf(err); !strings.Contains(got, want) {
+				t.Errorf("%v has the hint %q, want %q in it", err, got, want)
+			}
+		}
 	}
 }
 

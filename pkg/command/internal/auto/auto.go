@@ -85,6 +85,9 @@ func daemonCommand(use string, here bool, run func(cmd *cobra.Command) manager.R
 	for _, name := range hidden {
 		flags.Lookup(name).Hidden = true
 	}
+	if !here {
+		_ = flags.SetAnnotation("address", manager.FoundAtStart, nil) // the flag is there
+	}
 	cmd.Use = use
 	cmd.Args = needStore
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -215,6 +215,11 @@ func TestUnit(t *testing.T) {
 		!strings.Contains(oneLine(text), "ExecStart="+self+" auto file:///backups/etcd ") {
 		t.Errorf("%v: %s", err, text)
 	}
+	for _, form := range [][]string{{"unit"}, {"manifest", "--image=example.com/etcdadm:1"}} {
+		if r := run(t, append(append([]string{"auto"}, form...), "/store")...); r.code != 0 || r.stderr != "" {
+			t.Errorf("%s, for a daemon that finds its address: %+v", form, r)
+		}
+	}
 	if r := run(t, "auto", "unit", "backups"); r.code != 2 || !strings.Contains(r.stderr, "must be an absolute path") {
 		t.Errorf("%+v", r)
 	}
