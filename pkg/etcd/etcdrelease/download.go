@@ -142,6 +142,9 @@ func (o Options) find(ctx context.Context, w *web, part string) (digest string, 
 	none := &NotFoundError{Version: o.Version}
 	sums := map[string]string{}
 	for _, c := range places {
+		if o.Fetching != nil {
+			o.Fetching(shown(c.url))
+		}
 		want, from, err := o.published(ctx, w, c, sums)
 		if err != nil {
 			return "", err

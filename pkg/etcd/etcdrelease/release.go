@@ -44,6 +44,10 @@ type Options struct {
 	// are, -1 if that is unknown. It may be nil. Calls do not overlap, but may
 	// come from another goroutine than the caller's.
 	Progress func(doneBytes, totalBytes int64)
+	// Fetching is called with the URL of an archive before anybody is asked for it, and Failed with
+	// why a try failed that is followed by another, if it is another reason than that of the try
+	// before. Both may be nil.
+	Fetching, Failed func(text string)
 	// Client asks the servers. If it is nil, proxies are those of the environment
 	// (HTTP_PROXY, HTTPS_PROXY, NO_PROXY), and ReleaseURL may be a file URL.
 	Client *http.Client

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -28,12 +29,14 @@ func (o Options) watched(next http.RoundTripper, read func(*http.Request, int)) 
 // RoundTrip is that of [http.RoundTripper].
 func (w *watch) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
-	timer := time.AfterFunc(w.answer, func() {
-		cancel(&unreachableError{fmt.Sprintf("no answer from %s in %s", req.URL.Host, w.answer)})
-	})
+	late := &unreachableError{fmt.Sprintf("no answer from %s in %s", req.URL.Host, w.answer)}
+	timer := time.AfterFunc(w.answer, func() { cancel(late) })
 	resp, err := w.next.RoundTrip(req.WithContext(ctx))
 	timer.Stop()
 	if err != nil {
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && req.Context().Err() == nil {
+			err = late // the limits of a dial and of TLS are the same time
+		}
 		err = onLine(stalled(ctx, err))
 		cancel(nil)
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/etcdadm/etcdadm/pkg/internal/netreason"
 	"github.com/etcdadm/etcdadm/pkg/internal/wait"
 )
 
@@ -24,11 +25,14 @@ type web struct {
 	inner http.RoundTripper
 	// own is the same if it was made for this web, and is to be closed.
 	own *http.Transport
+	// failed is [Options.Failed], reason why the last try failed.
+	failed func(text string)
+	reason string
 }
 
 // open returns a web that the caller must close.
 func (o Options) open() *web {
-	w := &web{pace: o.pace, client: &http.Client{}}
+	w := &web{pace: o.pace, client: &http.Client{}, failed: o.Failed}
 	if o.Client != nil {
 		*w.client = *o.Client
 	} else {
@@ -161,6 +165,7 @@ func (w *web) retry(ctx context.Context, do func() (int64, error)) error {
 		if try >= w.pace.tries || all >= most {
 			return fmt.Errorf("%w (tried %d times)", err, all)
 		}
+		w.report(err)
 		var status *statusError
 		rest := backoff
 		if errors.As(err, &status) {
@@ -171,6 +176,32 @@ func (w *web) retry(ctx context.Context, do func() (int64, error)) error {
 		}
 		backoff *= 2
 	}
+}
+
+// report says why a try failed, unless it is why the one before did.
+func (w *web) report(err error) {
+	text := plain(err)
+	if w.failed == nil || text == w.reason {
+		return
+	}
+	w.reason = text
+	w.failed(text)
+}
+
+// plain is the text of err without the words that package http has around the reason.
+func plain(err error) string {
+	named, ok := errors.AsType[*url.Error](err)
+	if !ok {
+		return err.Error()
+	}
+	return netreason.Plain(named.Err.Error())
+}
+
+// Overloaded reports whether err is a server's answer that it cannot serve now, as where many
+// machines ask it at once.
+func Overloaded(err error) bool {
+	var status *statusError
+	return errors.As(err, &status) && status.passing()
 }
 
 // Passing reports whether what failed with err may succeed later, as where a server

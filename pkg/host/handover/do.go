@@ -83,7 +83,7 @@ func (r *runner) copyCA(op *machine.CopyCA) error {
 func (r *runner) install(ctx context.Context, op *machine.InstallBinaries) error {
 	cfg := r.m.Config()
 	o := etcdrelease.For(cfg)
-	o.Version = op.Version
+	o.Version, o.Fetching, o.Failed = op.Version, r.o.Fetching, r.o.Waiting
 	if etcdrelease.Present(ctx, cfg.Paths.Install).Is(op.Version) {
 		o.Sources = machine.Binaries{Dir: cfg.Paths.Install}
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	OpenStore func(ctx context.Context, location string) (*store.Store, error)
 	// Began is called before a step, nil for nobody.
 	Began func(machine.Step)
+	// Fetching is called with the URL of an archive of etcd before anybody is asked for it, and
+	// Waiting with why a try to fetch it failed, nil for nobody.
+	Fetching, Waiting func(text string)
 	// Warned is called with what is odd and holds nothing back, and what it is of.
 	Warned func(of, text string)
 }

@@ -127,9 +127,23 @@ func (m *Machine) keep(ctx context.Context, op machine.Operation) error {
 	return fmt.Errorf("%T cannot be carried out", op)
 }
 
-func (m *Machine) install(ctx context.Context) error {
+// release says what to install, and how to report on it.
+func (m *Machine) release() etcdrelease.Options {
 	o := etcdrelease.For(m.cfg)
-	o.Progress = m.o.Bytes
+	o.Progress, o.Fetching, o.Failed = m.o.Bytes, m.o.Fetching, m.waitsForRelease
+	return o
+}
+
+// waitsForRelease reports why a try to fetch etcd failed.
+func (m *Machine) waitsForRelease(text string) {
+	if m.o.Waiting != nil && text != m.releaseFailed {
+		m.o.Waiting(text)
+	}
+	m.releaseFailed = text
+}
+
+func (m *Machine) install(ctx context.Context) error {
+	o := m.release()
 	_, err := etcdrelease.Install(ctx, o, m.cfg.Paths.Install)
 	return err
 }
@@ -159,8 +173,8 @@ func (m *Machine) restorer(ctx context.Context) (etcdutl.Tool, error) {
 	if !errors.As(err, &missing) {
 		return tool, err
 	}
-	o := etcdrelease.For(m.cfg)
-	o.Etcdutl, o.Progress = true, m.o.Bytes
+	o := m.release()
+	o.Etcdutl = true
 	if _, sourceErr := etcdrelease.Install(ctx, o, m.cfg.Paths.Install); sourceErr != nil {
 		return etcdutl.Tool{}, fmt.Errorf("%w; %w", err, sourceErr)
 	}
@@ -243,6 +257,16 @@ func (m *Machine) reload(ctx context.Context, needed bool) error {
 	return err
 }
 
+// patient says whether a step is tried again that has been refused for so long, where the last
+// try took so long. The tries of a download are several already.
+func (m *Machine) patient(op machine.Operation, err error, lasted, took time.Duration) bool {
+	limit := m.limit(op, err)
+	if _, installs := op.(*machine.InstallBinaries); installs {
+		return lasted+took < limit
+	}
+	return lasted == 0 || lasted < limit
+}
+
 // limit is how long a change of the member list may be refused for reasons
 // that clear by themselves.
 func (m *Machine) limit(op machine.Operation, err error) time.Duration {
@@ -253,7 +277,11 @@ func (m *Machine) limit(op machine.Operation, err error) time.Duration {
 	if tooFewServe(err) {
 		return min(momentaryGrace, time.Duration(m.cfg.Timeouts.Membership))
 	}
-	if _, installs := op.(*machine.InstallBinaries); installs || ok && machine.MovesLeader(change) {
+	_, installs := op.(*machine.InstallBinaries)
+	if installs && !etcdrelease.Overloaded(err) {
+		return min(unansweredGrace, time.Duration(m.cfg.Timeouts.Membership))
+	}
+	if installs || ok && machine.MovesLeader(change) {
 		return min(clearingGrace, time.Duration(m.cfg.Timeouts.Membership))
 	}
 	return time.Duration(m.cfg.Timeouts.Membership)

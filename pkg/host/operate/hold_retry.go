@@ -18,8 +18,12 @@ import (
 const momentaryGrace = 15 * time.Second
 
 // clearingGrace is how long a hold may last that this machine clears by itself, or that nobody
-// will, and how long a server of releases may fail.
+// will, and how long a server of releases may say that it is overloaded.
 const clearingGrace = 2 * time.Minute
+
+// unansweredGrace is how long a server of releases may not be reached: a network that has just come up
+// takes seconds, and a machine without one waits in vain. The tries of one download may take longer.
+const unansweredGrace = 30 * time.Second
 
 // A holding is a run that is held back, step after step.
 type holding struct {

@@ -46,6 +46,8 @@ type Options struct {
 	// Began is called before a step, nil for nobody; Bytes during a download.
 	Began func(machine.Step)
 	Bytes func(done, total int64)
+	// Fetching is called with the URL of an archive before anybody is asked for it, nil for nobody.
+	Fetching func(url string)
 	// Waiting is called for each reason to wait, and once a minute while it lasts.
 	Waiting func(text string)
 	// Warned is called with what is odd and holds nothing back, and the check that it belongs to.
@@ -97,6 +99,8 @@ type Machine struct {
 	// they reach it.
 	peers       *peerListener
 	warnedReach bool
+	// releaseFailed is why the last try to fetch etcd failed.
+	releaseFailed string
 	// vote is asked for beside the steps of a join, nil while it is not.
 	vote *earlyVote
 	// rewritten says that files were written since this command last had the init system
@@ -308,7 +312,7 @@ func (m *Machine) run(ctx context.Context, goal machine.Goal) (Result, error) {
 		err = m.do(ctx, goal, obs, *step)
 		if m.later(err, *step) {
 			// The world has changed since the observation, or etcd does not take the change yet.
-			if lasted := refused.note(err, began, time.Now()); lasted == 0 || lasted < m.limit(step.Do, err) {
+			if lasted := refused.note(err, began, time.Now()); m.patient(step.Do, err, lasted, time.Since(began)) {
 				if err := m.waitRefused(ctx, err, lasted); err != nil {
 					return r, err
 				}

@@ -218,6 +218,8 @@ func (t *task) complete(cmd *cobra.Command) error {
 		t.o.ManagerDir = j.ManagerDir
 	}
 	t.o.Began = func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) }
+	t.o.Fetching = func(url string) { t.say("downloading %s", url) }
+	t.o.Waiting = func(text string) { t.say("waiting: %s", text) }
 	t.o.Warned = func(of, text string) { t.say("[WARNING %s]: %s", of, text) }
 	t.o.OpenStore = func(ctx context.Context, location string) (*store.Store, error) {
 		return storewait.Open(ctx, location, 0, cmd.ErrOrStderr())
@@ -226,7 +228,7 @@ func (t *task) complete(cmd *cobra.Command) error {
 		return operate.New(cmd.Context(), operate.Options{
 			Config: cfg, Endpoints: endpoints, Program: program,
 			Began:   func(s machine.Step) { t.say("[%s] %s", s.Phase, s.Text()) },
-			Waiting: func(text string) { t.say("waiting: %s", text) }, Warned: t.o.Warned,
+			Waiting: t.o.Waiting, Warned: t.o.Warned, Fetching: t.o.Fetching,
 		})
 	}
 	return nil

@@ -83,8 +83,12 @@ func (t *task) open() (*operate.Machine, error) {
 				done()
 			}
 		},
-		Waiting: func(text string) { t.say("waiting: %s", text) },
-		Warned:  func(check, text string) { t.say("[WARNING %s]: %s", check, text) },
+		Fetching: func(url string) { t.say("downloading %s", url) },
+		Waiting: func(text string) {
+			done() // a bar is drawn again when the download goes on
+			t.say("waiting: %s", text)
+		},
+		Warned: func(check, text string) { t.say("[WARNING %s]: %s", check, text) },
 	})
 	if err != nil {
 		return nil, usage(err)

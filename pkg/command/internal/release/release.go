@@ -62,7 +62,7 @@ func New() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := download(cmd, c)
+		r, err := download(cmd, c, out)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func New() *cobra.Command {
 }
 
 // download fetches what the configuration asks for.
-func download(cmd *cobra.Command, c machine.Config) (Result, error) {
+func download(cmd *cobra.Command, c machine.Config, out *cli.Output) (Result, error) {
 	r := Result{Version: c.Version}
 	b := c.Binaries
 	if r.Source = cmp.Or(b.Dir, b.Archive); r.Source != "" {
@@ -93,11 +93,7 @@ func download(cmd *cobra.Command, c machine.Config) (Result, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", machine.PlainHTTPWarning)
 	}
 	o := etcdrelease.For(c)
-	if !quiet(cmd) {
-		report, finish := progress.Bar(cmd.ErrOrStderr(), "download etcd "+c.Version.String())
-		defer finish()
-		o.Progress = report
-	}
+	defer report(cmd, &o, out.Text())()
 	path, fetched, err := etcdrelease.Download(cmd.Context(), o)
 	if err != nil {
 		return r, err
@@ -112,6 +108,23 @@ func download(cmd *cobra.Command, c machine.Config) (Result, error) {
 	}
 	r.Bytes = st.Size()
 	return r, nil
+}
+
+// report has a download report what it does: to a person also from where, and why a try failed.
+func report(cmd *cobra.Command, o *etcdrelease.Options, person bool) (finish func()) {
+	if quiet(cmd) {
+		return func() {}
+	}
+	w := cmd.ErrOrStderr()
+	o.Progress, finish = progress.Bar(w, "download etcd "+o.Version.String())
+	if person {
+		o.Fetching = func(url string) { fmt.Fprintf(w, "downloading %s\n", cli.Plain(url)) }
+		o.Failed = func(text string) {
+			finish() // a bar is drawn again when the download goes on
+			fmt.Fprintf(w, "waiting: %s\n", cli.Plain(text))
+		}
+	}
+	return finish
 }
 
 // quiet says whether --log-level leaves progress out.

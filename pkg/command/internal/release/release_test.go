@@ -105,7 +105,8 @@ func TestDownload(t *testing.T) {
 	path := filepath.Join(cache, "etcd", "v3.6.99", name)
 	sum := fmt.Sprintf("%x", sha256.Sum256(body))
 	line := []string{"download", "--version=v3.6.99", "--release-url=" + url, "--cache-dir=" + cache}
-	want(t, 0, []string{"downloaded etcd 3.6.99 to " + path, sum}, nil, line...)
+	from := []string{"downloading " + url + "/v3.6.99/" + name + "\n"}
+	want(t, 0, []string{"downloaded etcd 3.6.99 to " + path, sum}, from, line...)
 	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, body) {
 		t.Fatalf("the cache has %d bytes, %v", len(b), err)
 	}
@@ -123,7 +124,7 @@ func TestDownloadWarnsOfPlainHTTP(t *testing.T) {
 	url, _ := site(t, body)
 	cache, sum := t.TempDir(), fmt.Sprintf("%x", sha256.Sum256(body))
 	line := []string{"download", "--version=v3.6.99", "--cache-dir=" + cache, "--binaries-sha256=" + sum, "--allow-http"}
-	want(t, 0, []string{"downloaded etcd 3.6.99"}, nil, append(line, "--release-url="+url)...)
+	want(t, 0, []string{"downloaded etcd 3.6.99"}, nil, append(line, "--release-url="+url, "--log-level=error")...)
 	warned := []string{"warning: etcd is downloaded over plain http: only the digest proves what it is\n"}
 	plain := append(line, "--release-url=http://mirror.example.com/etcd")
 	want(t, 0, []string{"nothing to do: etcd 3.6.99"}, warned, plain...)
@@ -151,7 +152,8 @@ func TestDownloadOfAnotherArchiveThanEtcds(t *testing.T) {
 	line := []string{"download", "--version=3.5.12", "--release-url=" + s.URL, "--cache-dir=" + t.TempDir()}
 	want(t, 1, nil, []string{"error: download etcd 3.5.12", sum, "pins.txt", "hint: ", "do not use it",
 		"--binaries-sha256"}, line...)
-	want(t, 0, []string{"downloaded etcd 3.5.12", sum}, nil, append(line, "--binaries-sha256="+sum)...)
+	from := []string{"downloading " + s.URL + "/v3.5.12/" + known + "\n"}
+	want(t, 0, []string{"downloaded etcd 3.5.12", sum}, from, append(line, "--binaries-sha256="+sum)...)
 }
 
 func TestDownloadPrintsForPrograms(t *testing.T) {
