@@ -129,7 +129,7 @@ func TestPersonsHaveCertificatesOfTheirOwn(t *testing.T) {
 	dir := t.TempDir()
 	for name, role := range map[string]string{"alice": "operator", "bob": "read-only"} {
 		if _, err := shell(t, env,
-			"etcdadm certs person "+name+" --role="+role+" --pki-dir="+pki+" --out-dir="+dir); err != nil {
+			"etcdadm certs user "+name+" --role="+role+" --pki-dir="+pki+" --out-dir="+dir); err != nil {
 			t.Fatal(err)
 		}
 	}

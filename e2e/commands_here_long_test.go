@@ -75,7 +75,7 @@ etcdadm certs client alice --out-dir=alice
 etcdadm kubeadm config --kubernetes-version=1.34.1
 etcdadm kubeadm bundle --out=- >bundle.tar.gz
 tar tzf bundle.tar.gz
-etcdadm certs person bob --out-dir=bob
+etcdadm certs user bob --out-dir=bob
 etcd-manager-ctl status
 kill -9 $daemon; wait || true
 echo dead:

@@ -210,7 +210,7 @@ func TestDashboard(t *testing.T) {
 	c.Bootstrap(3, v36, "a", "b", "c")
 	dir := filepath.Join(t.TempDir(), "bob")
 	pki := c.Node("a").InstallPKI()
-	if _, err := c.Program("etcdadm", "certs", "person", "bob", "--role=read-only", "--pki-dir="+pki,
+	if _, err := c.Program("etcdadm", "certs", "user", "bob", "--role=read-only", "--pki-dir="+pki,
 		"--out-dir="+dir); err != nil {
 		t.Fatal(err)
 	}

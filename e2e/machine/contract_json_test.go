@@ -103,7 +103,7 @@ func TestOutputForPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(a.ok("certs", "person", "anna", "--pki-dir", a.path("manager"), "-o", "json"), "PersonCertificate")
+	check(a.ok("certs", "user", "anna", "--pki-dir", a.path("manager"), "-o", "json"), "PersonCertificate")
 	check(a.ok("certs", "client", "ben", "--out-dir", a.path("ben"), "-o", "json"), "ClientCertificate")
 	a.write(a.path("o.json"), `{"at": "2026-01-02T03:04:05Z"}`, 0o600)
 	plan := []string{"plan", "--observation", a.path("o.json"), "--spec-member-count=1", "--spec-etcd-version=" + v36}

@@ -120,8 +120,8 @@ func managedPages(t *testing.T, u *tutorial, backup string) {
 	a.Do("tar tzf all.tar.gz | grep -q secrets/default/s")
 	contains(t, "the difference", u.each(block(t, page, "## diff", 0, 1), a), "+", "/registry/secrets/default/s")
 
-	say(t, "persons, and the status page")
-	persons := block(t, "docs/security.md", "## Persons", 0, 1)
+	say(t, "users, and the status page")
+	persons := block(t, "docs/security.md", "## Users", 0, 1)
 	persons = strings.NewReplacer("--cluster-name=...", "--cluster-name=etcd", "--nodes=...", "--nodes="+a.IP+":8000",
 		"--backup-store=...",
 		"--backup-store=file:///mnt/etcd-store").Replace(persons)

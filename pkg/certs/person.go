@@ -44,10 +44,10 @@ const (
 // read-only one does not, because they would take it for a node too.
 func Person(name string, role Role) (Request, error) {
 	if err := cluster.NodeName(PersonPrefix + name).Validate(); err != nil {
-		return Request{}, fmt.Errorf("the name of a person: %w", err)
+		return Request{}, fmt.Errorf("the name of a user: %w", err)
 	}
 	if name == "" {
-		return Request{}, errors.New("the name of a person is empty")
+		return Request{}, errors.New("the name of a user is empty")
 	}
 	switch role {
 	case Operator:
@@ -55,7 +55,7 @@ func Person(name string, role Role) (Request, error) {
 	case ReadOnly:
 		return Request{CommonName: readOnlyPrefix + name, Organization: []string{readOnlyOrg}, Client: true}, nil
 	}
-	return Request{}, fmt.Errorf("%q is not a role of a person; the roles are %s and %s", role, Operator, ReadOnly)
+	return Request{}, fmt.Errorf("%q is not a role of a user; the roles are %s and %s", role, Operator, ReadOnly)
 }
 
 // An Owner is whose certificate it is.

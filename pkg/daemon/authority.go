@@ -69,7 +69,7 @@ func (a *authority) holds(ctx context.Context, e plan.Order, spare, promised boo
 	if err != nil {
 		return &rpc.Error{
 			Kind: rpc.Refused, Text: fmt.Sprintf("%s gave an order in term %d without the lease: %v", e.Holder, e.Term, err),
-			Hint: "only the holder of the coordinator's lease gives orders: a lease voter's daemon, or a person with an " +
+			Hint: "only the holder of the coordinator's lease gives orders: a lease voter's daemon, or a user with an " +
 				"operator's certificate",
 		}
 	}

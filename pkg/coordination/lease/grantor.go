@@ -108,7 +108,7 @@ func (g Grantor) refusal(now time.Time, req Request) string {
 	renews := same && d.Grant.Term == req.Term
 	switch {
 	case !req.Entitled && !renews && !slices.Contains(d.LeaseVoters.Names, req.Holder):
-		return fmt.Sprintf("%s is not one of the lease voters %v, nor a person with an operator's certificate", req.Holder,
+		return fmt.Sprintf("%s is not one of the lease voters %v, nor a user with an operator's certificate", req.Holder,
 			d.LeaseVoters.Names)
 	case !same && g.running(now):
 		return fmt.Sprintf("%s has the lease of term %d", d.Grant.Holder, d.Grant.Term)

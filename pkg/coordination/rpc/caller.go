@@ -104,7 +104,7 @@ func (g *gate) enter(ctx context.Context, method string) (context.Context, error
 		return nil, toStatus(&Error{
 			Kind: Refused, Text: fmt.Sprintf("%s has a certificate of the kind %s, which does not permit %s", caller,
 				caller.Role, method),
-			Hint: "issue a certificate that may: etcdadm certs person --role=operator",
+			Hint: "issue a certificate that may: etcdadm certs user --role=operator",
 		})
 	}
 	return context.WithValue(ctx, callerKey{}, caller), nil

@@ -25,7 +25,7 @@ func (e *CertificateError) Kind() string { return "refused" }
 
 // valid is an error where every daemon would refuse a certificate for its dates.
 func valid(leaf *x509.Certificate, now time.Time) error {
-	issue := "issue another: etcdadm certs person"
+	issue := "issue another: etcdadm certs user"
 	switch {
 	case now.After(leaf.NotAfter):
 		return &CertificateError{"the certificate expired at " + leaf.NotAfter.UTC().Format(time.RFC3339), issue}
@@ -45,7 +45,7 @@ func (c *Client) entitled() error {
 	}
 	return &CertificateError{
 		fmt.Sprintf("--cert %s is of the kind %s, which may not give orders", c.o.Cert, c.role),
-		"issue a certificate that may: etcdadm certs person --role=operator",
+		"issue a certificate that may: etcdadm certs user --role=operator",
 	}
 }
 
@@ -74,6 +74,6 @@ func handshake(text string) bool {
 func notAccepted(text string) error {
 	return &CertificateError{
 		"no daemon accepts the certificate, or has one that --cacert has issued: " + text,
-		"--cert and --cacert must be of this cluster's CA etcd-manager-ca: etcdadm certs person writes both",
+		"--cert and --cacert must be of this cluster's CA etcd-manager-ca: etcdadm certs user writes both",
 	}
 }

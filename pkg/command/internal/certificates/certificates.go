@@ -28,7 +28,7 @@ func newCerts(find finder) *cobra.Command {
 	cmd := cli.Group("certs", "check, renew and replace the certificates of this machine")
 	cmd.Long = `The commands work on the files in --certs-dir only and make no network connection, except for rotate-ca, which
 asks the other members whether they are ready. Names and addresses that no flag gives are taken from the
-existing certificates. client and person issue certificates to those who call etcd and the daemons, on a machine
+existing certificates. client and user issue certificates for etcd and for the daemons, on a machine
 of the cluster.`
 	out := cli.AddOutput(cmd, cli.Table, cli.JSON, cli.YAML)
 	cmd.AddCommand(checkCommand(out, find), renewCommand(out, find), csrCommand(out), rotateCommand(out),

@@ -427,7 +427,7 @@ func TestConfigurationFile(t *testing.T) {
 }
 
 func TestGroupsNeedACommand(t *testing.T) {
-	do(t, "certs").want(t, 2, "", "certs needs a command: check-expiration, client, generate-csr, person, renew, rotate-ca")
+	do(t, "certs").want(t, 2, "", "certs needs a command: check-expiration, client, generate-csr, renew, rotate-ca, user")
 	do(t, "certs", "renwe").want(t, 2, "", "did you mean etcdadm certs renew?")
 	do(t, "certs", "rotate-ca").want(t, 2, "", "finish, issue, prepare, status")
 	do(t, "kubeadm").want(t, 2, "", "bundle, config")

@@ -236,14 +236,14 @@ func TestClientFailures(t *testing.T) {
 		{"certs client a --lifetime=0s --pki-dir=" + dir, nil, 2, "must be positive", ""},
 		{"certs client etcd-clients-ca --pki-dir=" + dir + " --out-dir=" + dir, nil, 2, "the directory of the authorities",
 			"--out-dir=DIR"},
-		{"certs person etcd-manager-ca --pki-dir=" + dir + " --out-dir=" + dir, nil, 2, "the directory of the authorities",
+		{"certs user etcd-manager-ca --pki-dir=" + dir + " --out-dir=" + dir, nil, 2, "the directory of the authorities",
 			"--out-dir=DIR"},
 		{"certs client a --out-dir=$HOME --pki-dir=" + dir, nil, 2, "--out-dir: ", ""},
 		{"certs client a --pki-dir=" + empty, nil, 1, "etcd-clients-ca.crt", "--pki-dir=DIR"},
 		{"certs client a --certs-dir=" + s.Dir, nil, 1, "ca.key", "run it where " + s.Dir + "/ca.key is"},
 		{"certs client a", []daemons.Daemon{plain}, 1, "has no TLS", "etcdctl --endpoints=http://127.0.0.1:4001"},
 		{"certs client a", two, 2, "2 daemons run on this machine", "hint: etcdadm certs client " + theirs + " a\n"},
-		{"certs person a", two, 2, "2 daemons run on this machine", "hint: etcdadm certs person " + theirs + " a\n"},
+		{"certs user a", two, 2, "2 daemons run on this machine", "hint: etcdadm certs user " + theirs + " a\n"},
 		{"kubeadm bundle --out=-", two, 2, "2 daemons run on this machine",
 			"hint: etcdadm kubeadm bundle --out=- " + theirs + "\n"},
 		{"kubeadm bundle --out=- --pki-dir=" + empty, nil, 1, "etcd-clients-ca.crt", "--pki-dir=DIR"},
@@ -265,7 +265,7 @@ func TestPersonOnADaemonsMachine(t *testing.T) {
 	dir := authorities(t)
 	one := []daemons.Daemon{aDaemon(t, "--pki-dir="+dir)}
 	t.Chdir(t.TempDir())
-	onMachine(t, one, "certs", "person", "alice", "--role=operator").want(t, 0, "issued to alice",
+	onMachine(t, one, "certs", "user", "alice", "--role=operator").want(t, 0, "issued to alice",
 		"the authorities are those of the daemon on this machine")
 	if read(t, ".", "alice-ca.crt") != read(t, dir, certs.ManagerCA+".crt") ||
 		read(t, ".", "alice-etcd-ca.crt") != read(t, dir, certs.ClientsCA+".crt") {

@@ -13,17 +13,17 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 )
 
-// personLifetime is how long a person's certificate lives where nothing is
+// personLifetime is how long a user's certificate lives where nothing is
 // said: there is no revocation, so the time bounds what a lost one can do.
 const personLifetime = 90 * 24 * time.Hour
 
-// A person is what certs person has issued.
+// A person is what certs user has issued.
 type person struct {
 	Name     string     `json:"name"`
 	Role     certs.Role `json:"role"`
 	NotAfter time.Time  `json:"notAfter"`
 	// Cert, Key and CACert are for the daemons, the Etcd files for etcd; those are
-	// empty for a person who may only look.
+	// empty for a user who may only read.
 	Cert       string `json:"cert"`
 	Key        string `json:"key"`
 	CACert     string `json:"cacert"`
@@ -41,8 +41,8 @@ type personFlags struct {
 func personCommand(out *cli.Output, find finder) *cobra.Command {
 	f := personFlags{lifetime: days(personLifetime)}
 	cmd := &cobra.Command{
-		Use: "person NAME", Short: "issue a person's client certificate for the daemons",
-		Long: `person issues a client certificate for etcd-manager's daemons to NAME, from the authorities in --pki-dir, and
+		Use: "user NAME", Aliases: []string{"person"}, Short: "issue a user's client certificate for the daemons",
+		Long: `user issues a client certificate for etcd-manager's daemons to NAME, from the authorities in --pki-dir, and
 writes it and its key to --out-dir. There are two kinds. An operator may take the coordinator's lease and give
 orders, and gets a certificate for etcd, too. With a read-only certificate the daemons answer observe, plan and
 status, and refuse everything else. NAME appears in the daemons' logs and in the history of operations.
