@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/backup"
@@ -22,6 +21,7 @@ import (
 	"github.com/etcdadm/etcdadm/pkg/cluster"
 	"github.com/etcdadm/etcdadm/pkg/coordination/discovery"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdconf"
+	"github.com/etcdadm/etcdadm/pkg/store"
 )
 
 // Config is what the flags and the environment say.
@@ -205,10 +205,8 @@ func (c Config) newPlaces(stat func(string) (fs.FileInfo, error)) []string {
 		list = append(list, fmt.Sprintf("--data-dir: not even %s was there, and it was made: check whether that is mistyped, or a "+
 			"volume is not mounted", parent))
 	}
-	dir, file := strings.CutPrefix(c.BackupStore, "file://")
-	if (file || !strings.Contains(dir, "://")) && missing(dir) {
-		list = append(list, fmt.Sprintf("--backup-store: %s is not there, and will be made: check whether that is mistyped, or "+
-			"a volume is not mounted; the daemons of all machines need the same store", dir))
+	if dir := store.NewDirectory(c.BackupStore, stat); dir != "" {
+		list = append(list, "--backup-store: "+store.NewDirectoryWarning(dir))
 	}
 	return list
 }

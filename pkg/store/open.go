@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,25 @@ func Open(_ context.Context, location string) (*Store, error) {
 	}
 	s.location = location
 	return s, nil
+}
+
+// NewDirectory returns the directory of a location that is one and is not there yet: the first write makes
+// it. A name that nobody meant looks like that, and a volume that is not mounted. It is empty for all others.
+func NewDirectory(location string, stat func(string) (fs.FileInfo, error)) string {
+	dir, file := strings.CutPrefix(location, "file://")
+	if dir == "" || !file && strings.Contains(dir, "://") {
+		return ""
+	}
+	if _, err := stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return dir
+}
+
+// NewDirectoryWarning says what a directory that is not there yet may mean.
+func NewDirectoryWarning(dir string) string {
+	return fmt.Sprintf("%s is not there, and will be made: check whether that is mistyped, or "+
+		"a volume is not mounted; the daemons of all machines need the same store", dir)
 }
 
 func open(location string) (*Store, error) {

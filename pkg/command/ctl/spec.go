@@ -13,6 +13,7 @@ import (
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/command/internal/storewait"
 	"github.com/etcdadm/etcdadm/pkg/daemon/fleet"
 	"github.com/etcdadm/etcdadm/pkg/etcd/etcdversion"
 	"github.com/etcdadm/etcdadm/pkg/store"
@@ -82,6 +83,7 @@ const rewrite = "write a new one, with both values: etcd-manager-ctl configure-c
 	defaultVersion
 
 func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store, _ []string) error {
+	made := storewait.New(t.location)
 	before, spec, was, err := t.desired(ctx, cmd, s)
 	if err != nil {
 		return err
@@ -99,6 +101,9 @@ func (t *tool) configure(ctx context.Context, cmd *cobra.Command, s *store.Store
 	// What is queued already stays as it is.
 	queue := allowed != nil && allowed.Name == ""
 	set := func() error {
+		if made != "" {
+			warn(cmd, "%s", made)
+		}
 		if err := s.PutSpec(ctx, spec); err != nil {
 			return err
 		}
@@ -161,8 +166,8 @@ func (t *tool) doubt(cmd *cobra.Command) {
 		return
 	}
 	// It has been read before.
-	if v, err := etcdversion.Parse(t.etcdVersion); err == nil && v.Unknown() != "" {
-		warn(cmd, "%s: members run %s only where their machines have it", v.Unknown(), v)
+	if v, err := etcdversion.Parse(t.etcdVersion); err == nil && v.Untried() != "" {
+		warn(cmd, "%s", v.Untried())
 	}
 }
 

@@ -120,6 +120,14 @@ func (v Version) Unknown() string {
 	return ""
 }
 
+// Untried warns of a wanted version that is [Version.Unknown], empty where it is not.
+func (v Version) Untried() string {
+	if v.Unknown() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: members run %s only where their machines have it", v.Unknown(), v)
+}
+
 // UpgradeFloor returns the oldest patch of the minor version before v's from
 // which a member may be upgraded to v, the zero Version where any will do. 3.6
 // believes the newer of the two stores for members, which 3.5 keeps right only

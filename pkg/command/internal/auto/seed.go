@@ -65,13 +65,16 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 		return err
 	}
 	if text := cluster.EvenVoters(spec.MemberCount); text != "" {
-		fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+text)
+		s.warn(text)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	st, err := storewait.Open(ctx, location, s.timeout, s.cmd.ErrOrStderr())
 	if err != nil {
 		return cli.Usagef("%v", err)
+	}
+	if text := storewait.New(location); text != "" {
+		s.warn(text)
 	}
 	written, err := s.write(ctx, st, spec)
 	// Also where ctx has ended: what is left to do is little.
@@ -85,6 +88,9 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 	}
 	result := seeded{Store: location, MemberCount: spec.MemberCount, EtcdVersion: spec.EtcdVersion, Written: written,
 		Command: s.command(location)}
+	if text := spec.EtcdVersion.Untried(); text != "" {
+		s.warn(text)
+	}
 	if local(location) && spec.MemberCount > 1 {
 		fmt.Fprintln(s.cmd.ErrOrStderr(),
 			"note: the directory must be shared by all machines (NFS); if it is not, "+
@@ -99,6 +105,10 @@ func (s *seed) run(ctx context.Context, location string, words []string) error {
 			spec.EtcdVersion, cli.Plain(result.Command))
 		return err
 	})
+}
+
+func (s *seed) warn(text string) {
+	fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+cli.Plain(text))
 }
 
 // nodes writes a number of nodes.

@@ -83,6 +83,28 @@ func TestSeed(t *testing.T) {
 	})
 }
 
+// What may be a mistake is written and reported: a directory that was not there, as the daemons do, and a
+// version that nobody knows, as configure-cluster does.
+func TestSeedsThatMayBeMistakes(t *testing.T) {
+	dir := t.TempDir()
+	typo := filepath.Join(dir, "typo")
+	for _, tc := range []struct{ location, version, want string }{
+		{dir, "3.6.16", ""},
+		{"file://" + typo, "3.6.16", "warning: " + typo + " is not there, and will be made: check whether that is mistyped, or " +
+			"a volume is not mounted; the daemons of all machines need the same store\n"},
+		{"file://" + typo, "3.6.16", ""},
+		{filepath.Join(dir, "relative"), "3.6.16", "warning: " + filepath.Join(dir, "relative") + " is not there"},
+		{"mem://", "3.6.16", ""},
+		{"mem://", "3.6.99", "warning: the newest etcd 3.6 that this program knows is 3.6.16: members run 3.6.99 only where " +
+			"their machines have it\n"},
+	} {
+		r := run(t, "seed", tc.location, "nodes=1", "version="+tc.version)
+		if r.code != 0 || !strings.HasPrefix(r.stderr, tc.want) || tc.want == "" && r.stderr != "" {
+			t.Errorf("%+v: %+v", tc, r)
+		}
+	}
+}
+
 func TestSeedsThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	for _, tc := range []struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cli"
@@ -35,4 +36,22 @@ func Open(ctx context.Context, location string, limit time.Duration, w io.Writer
 		fmt.Fprintf(w, "note: %s\n", cli.Plain(fmt.Sprintf("the store %s%s %s%s", store.Shown(location), server, said, end)))
 	})
 	return s, nil
+}
+
+// newTime is how long a directory may take to be looked at: its file system may hang.
+const newTime = time.Second
+
+// New says what there is to say of a location whose directory the first write would make, empty for all
+// others. The daemons say the same.
+func New(location string) string {
+	found := make(chan string, 1)
+	go func() { found <- store.NewDirectory(location, os.Stat) }()
+	select {
+	case dir := <-found:
+		if dir != "" {
+			return store.NewDirectoryWarning(dir)
+		}
+	case <-time.After(newTime):
+	}
+	return ""
 }
