@@ -65,7 +65,8 @@ func (w *world) holdIsTrue(r plan.Reason) bool {
 		stateLost := slices.ContainsFunc(w.nodes, func(n *node) bool { return n.disk.data && n.assigned == nil })
 		return missing || !led && (stateLost || w.claimUnrecorded())
 	case plan.OperationFailed:
-		return missing || slices.ContainsFunc(w.nodes, w.cannotBegin) || w.coordinatesUnrecorded()
+		return missing || slices.ContainsFunc(w.nodes, w.cannotBegin) || slices.ContainsFunc(w.nodes, w.obeysItself) ||
+			w.coordinatesUnrecorded()
 	case plan.NodeUnreachable, plan.LeaseVotersDiffer:
 		return missing
 	case plan.Restoring:

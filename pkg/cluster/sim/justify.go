@@ -51,6 +51,7 @@ func (w *world) justify(holds []plan.Hold) {
 			w.violate("stuck", "there are %d nodes for %d members, but it says %v", usable, w.spec.MemberCount, holds)
 		}
 	case says(plan.StoreNotShared) && w.unrecorded():
+	case says(plan.OperationFailed) && slices.ContainsFunc(w.nodes, w.obeysItself):
 	case usable < len(w.nodes) && says(plan.Restoring):
 		// Who is gone may serve clients of what was restored from: nobody knows.
 	default:

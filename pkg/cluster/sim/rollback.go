@@ -193,6 +193,14 @@ func (w *world) coordinatesUnrecorded() bool {
 	return len(w.holders()) > 0 && w.claimUnrecorded()
 }
 
+// obeysItself reports whether n has gone back to being the only lease voter, while others are:
+// what they order it refuses, as it knows of none of them.
+func (w *world) obeysItself(n *node) bool {
+	own := n.leaseVoters()
+	return n.up && n.wentBack && slices.Equal(own.Names, []cluster.NodeName{n.name}) && !w.holds(n) &&
+		len(w.holders()) > 0 && !slices.Contains(w.claim(w.holders()[0]).Names, n.name)
+}
+
 // claimUnrecorded reports the same of who would ask for the lease, where nobody has it.
 func (w *world) claimUnrecorded() bool {
 	c := w.claim(w.coordinator())

@@ -134,6 +134,7 @@ func TestRollBackRegressions(t *testing.T) {
 		4501094327112329:  "what was restored twice goes on, though its records are gone",
 		69839250420731641: "what lets no client in gets no record over what may",
 		24306569709857197: "a member that ran alone, and whose disk goes back to before, is known to nobody",
+		37433535909597456: "who goes back to being the only lease voter takes no orders",
 		12615895863241778: "what stands in the way of a record is stopped for good by hand",
 		44891972249756510: "a node whose store does not know an incarnation obeys nobody in it",
 	} {
