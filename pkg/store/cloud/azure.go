@@ -210,8 +210,15 @@ func explainAzure(name string, err error) error {
 	case strings.Contains(err.Error(), "no such host"):
 		// For gocloud.dev that means "not found".
 		return fmt.Errorf("%w: %w", store.ErrUnreachable, err)
-	case !errors.As(err, &answer):
+	case errors.As(err, &answer):
+	case strings.Contains(err.Error(), "failed to acquire a token"):
+		// Of none of the sources that azidentity tries; the error has no type.
+		return &credentialsError{service: "Azure", kind: store.ErrDenied, err: err,
+			next: "set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or give the machine a managed identity"}
+	default:
 		return nil
+	}
+	switch {
 	case bloberror.HasCode(err, bloberror.ContainerNotFound, bloberror.ContainerBeingDeleted, bloberror.ContainerDisabled):
 		return fmt.Errorf("%w: there is no container %s: %w", store.ErrUnreachable, name, err)
 	case answer.StatusCode == http.StatusUnauthorized, answer.StatusCode == http.StatusForbidden,

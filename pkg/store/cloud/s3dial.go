@@ -124,6 +124,9 @@ func (c *s3Config) load(ctx context.Context) (aws.Config, error) {
 		token.BaseEndpoint = nil
 		cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(token), c.role))
 	}
+	if !c.anonymous && cfg.Credentials != nil {
+		cfg.Credentials = aws.NewCredentialsCache(awsCredentials{cfg.Credentials})
+	}
 	tries := cfg.RetryMaxAttempts
 	if tries == 0 {
 		tries = attempts
@@ -152,9 +155,12 @@ func retryer(tries int, failed func(error)) aws.Retryer {
 }
 
 // unknownName says that a try is not repeated where nobody has the name of the server: waiting helps
-// nobody then.
+// nobody then. Who has credentials has been tried several times already.
 func unknownName(err error) aws.Ternary {
 	var dns *net.DNSError
+	if errors.As(err, new(*credentialsError)) {
+		return aws.FalseTernary
+	}
 	if errors.As(err, &dns) && dns.IsNotFound {
 		return aws.FalseTernary
 	}
@@ -242,6 +248,9 @@ func (c *s3Config) recent() *failure {
 
 // explain gives errors of S3 their kind.
 func (c *s3Config) explain(err error) error {
+	if missing, ok := errors.AsType[*credentialsError](err); ok {
+		return missing // the server was not asked
+	}
 	if last := c.recent(); last != nil && errors.Is(err, context.DeadlineExceeded) {
 		// What the time was spent on, which the SDK does not say.
 		return fmt.Errorf("%w: %s: %w, after failures; the last one was: %s", store.ErrUnreachable, c.server, err, last.why)
