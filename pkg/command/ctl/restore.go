@@ -66,7 +66,7 @@ older minor version: only 3.4 from 3.5). What was written since the backup is lo
 	t.addPublished(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if t.publishedOnly && !w.dryRun {
-			return cli.Usagef("--%s is for --dry-run: who carries out a restore asks the daemons", publishedFlag)
+			return cli.Usagef("--%s is for --dry-run: a restore that is carried out asks the daemons", publishedFlag)
 		}
 		which, err := parseWanted(args, *before)
 		if err != nil {

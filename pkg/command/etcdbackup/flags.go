@@ -74,7 +74,7 @@ func (f *flags) add(root *cobra.Command) {
 	f.compression = cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)
 	fs.Var(f.compression, "compression", "gzip, which the existing tools can restore, or zstd")
 	fs.StringSliceVar(&f.encryptTo, "encrypt-to", nil,
-		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backups (repeatable)")
+		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, that can decrypt the backups (repeatable)")
 	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backups with")
 	fs.StringArrayVar(&f.trusted, signersFlag, nil,
 		"`file` with public keys (PEM, ed25519) of signers: only backups that one of them signed, for this cluster, count; "+

@@ -32,7 +32,7 @@ func (f *backupFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.compression, "backup-compression", backup.Gzip,
 		"gzip, which the existing etcd-manager restores too, or zstd")
 	fs.StringArrayVar(&f.encryptTo, "backup-encrypt-to", nil,
-		"age `recipient`, or a file of them, who can decrypt the backups (repeatable)")
+		"age `recipient`, or a file of them, that can decrypt the backups (repeatable)")
 	fs.StringArrayVar(&f.decrypt, "backup-decrypt-key", nil, "`file` of age identities to decrypt backups with (repeatable)")
 	fs.StringVar(&f.signKey, "backup-sign-key", "", "`file` of the private key to sign backups with")
 	fs.StringArrayVar(&f.trusted, "backup-trusted-signers", nil, "`file` of public keys of trusted signers (repeatable)")

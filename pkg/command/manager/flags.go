@@ -73,7 +73,7 @@ func (f *flags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.etcdInsecure, "etcd-insecure", false, "no TLS for etcd")
 	fs.BoolVar(&f.containerized, "containerized", false, "the host's file system is at /rootfs")
 	fs.StringVar(&f.volumeProvider, "volume-provider", "",
-		"who gives the data directory: none, external, aws, azure, do, gce, hetzner, linode, openstack or scaleway")
+		"provider of the data directory: none, external, aws, azure, do, gce, hetzner, linode, openstack or scaleway")
 	fs.StringArrayVar(&f.volumeTags, "volume-tag", nil, "tag of the volumes to use (repeatable)")
 	fs.StringVar(&f.volumeNameTag, "volume-name-tag", "", "tag whose value names the node")
 	fs.StringVar(&f.dnsSuffix, "dns-suffix", "", "suffix of node names, in URLs and in the hosts file; empty leaves the file alone")

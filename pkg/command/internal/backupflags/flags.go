@@ -27,7 +27,7 @@ func Add(fs *pflag.FlagSet) *Flags {
 	f := &Flags{compression: cli.Choice([]string{backup.Gzip, backup.Zstd}, backup.Gzip)}
 	fs.Var(f.compression, "compression", "of a backup in a store: gzip, which the existing tools can restore, or zstd")
 	fs.StringArrayVar(&f.encryptTo, "encrypt-to", nil,
-		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, who can decrypt the backup (repeatable)")
+		"age `recipient` (age1..., ssh-ed25519 ...), or a file of them, that can decrypt the backup (repeatable)")
 	fs.StringVar(&f.signKey, "sign-key", "", "`file` of an ed25519 private key (PEM) to sign the backup with")
 	fs.StringVar(&f.Cluster, "cluster-name", "",
 		"`name` of the cluster, the same as the daemons'; a signed backup counts for this cluster only")
