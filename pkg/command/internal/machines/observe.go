@@ -135,9 +135,12 @@ func (s *Status) Run(cmd *cobra.Command, check bool) error {
 	if obs.Local != nil && obs.Local.Leader != 0 {
 		return health
 	}
-	if unused(obs) {
+	switch {
+	case unused(obs) && obs.Host.Manager != "":
+		err = fmt.Errorf("the member of an etcd-manager is in %s, and no etcd-manager runs on this machine", obs.Host.Manager)
+	case unused(obs):
 		err = errors.New("there is no member on this machine")
-	} else {
+	default:
 		err = fmt.Errorf("this machine's etcd does not serve: %s", cli.Plain(why(obs)))
 	}
 	if health != nil {
@@ -156,6 +159,8 @@ func unused(obs machine.Observation) bool {
 // next is what to do where this machine's etcd does not serve.
 func next(m *operate.Machine, obs machine.Observation) string {
 	switch {
+	case unused(obs) && obs.Host.Manager != "":
+		return "start it: the unit or the static pod of etcd-manager, or etcdadm auto with the URL of its store"
 	case unused(obs):
 		return "create a cluster with etcdadm init, or join one with etcdadm join"
 	case obs.Service.Active():
@@ -180,7 +185,7 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 		{"machine", string(cfg.Name), cfg.Listen.Address},
 		{"service", string(obs.Service.State), obs.Service.Detail},
 		{"etcd", orDash(obs.Binaries.Etcd.String()), cmp.Or(obs.Binaries.Problem, versions(obs))},
-		{"data", string(obs.Data.State), data(obs.Data)},
+		{"data", string(obs.Data.State), data(obs)},
 		{"certificates", certificatesState(obs), certificates(obs)},
 	}
 	for _, dir := range obs.Data.SetAside {
@@ -198,8 +203,12 @@ func writeStatus(w io.Writer, cfg machine.Config, obs machine.Observation) error
 }
 
 // data says whose data is on the machine, where there is any.
-func data(d machine.Data) string {
-	if d.State == cluster.DiskEmpty {
+func data(obs machine.Observation) string {
+	d := obs.Data
+	switch {
+	case d.State == cluster.DiskEmpty && d.Problem == "" && obs.Host.Manager != "":
+		return "the member of an etcd-manager is in " + obs.Host.Manager
+	case d.State == cluster.DiskEmpty:
 		return cmp.Or(d.Problem, "no member")
 	}
 	return fmt.Sprintf("member %s, cluster %s%s", d.MemberID, d.ClusterID, behind(d.Problem))

@@ -47,6 +47,11 @@ func TestWhyItDoesNotServe(t *testing.T) {
 				Data: machine.Data{State: cluster.DiskEmpty}},
 			"", "its service is absent", "create a cluster with etcdadm init",
 		},
+		"a daemon that does not run": {
+			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceAbsent},
+				Data: machine.Data{State: cluster.DiskEmpty}, Host: machine.Host{Manager: "/var/lib/etcd-manager"}},
+			"", "its service is absent", "start it: the unit or the static pod of etcd-manager, or etcdadm auto",
+		},
 		"nothing was ever here, and systemd has not started the machine": {
 			machine.Observation{Service: machine.ServiceStatus{State: machine.ServiceUnknown},
 				Data: machine.Data{State: cluster.DiskEmpty}},
@@ -119,6 +124,18 @@ func TestTheVersionOfAStaticPod(t *testing.T) {
 			}
 			t.Errorf("no row of etcd in\n%s", b.String())
 		})
+	}
+}
+
+// Where the data is a daemon's, the status says where it is.
+func TestTheDataOfADaemonThatDoesNotRun(t *testing.T) {
+	for manager, want := range map[string]string{
+		"": "no member", "/var/lib/etcd-manager": "the member of an etcd-manager is in /var/lib/etcd-manager",
+	} {
+		obs := machine.Observation{Data: machine.Data{State: cluster.DiskEmpty}, Host: machine.Host{Manager: manager}}
+		if got := data(obs); got != want {
+			t.Errorf("%q: %s", manager, got)
+		}
 	}
 }
 
