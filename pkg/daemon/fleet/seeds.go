@@ -82,7 +82,9 @@ func (c *Client) nobody(err error) error {
 	var texts, addresses []string
 	denied := false
 	for _, g := range c.nameless {
-		texts, addresses = append(texts, g.Source+": "+g.Text), append(addresses, g.Source)
+		// What was dialled is in the text already, where that is the reason.
+		text := g.Source + ": " + strings.TrimPrefix(g.Text, g.Source+": ")
+		texts, addresses = append(texts, text), append(addresses, g.Source)
 		denied = denied || handshake(g.Text)
 	}
 	text := fmt.Sprintf("none of %s answers: %s", strings.Join(addresses, ", "), strings.Join(texts, "; "))

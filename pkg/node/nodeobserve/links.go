@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/etcdadm/etcdadm/pkg/cluster"
+	"github.com/etcdadm/etcdadm/pkg/internal/netreason"
 )
 
 const (
@@ -106,7 +108,7 @@ func (w *linkWatch) round(ctx context.Context, due []*link, now time.Time,
 			}
 			l.known, l.why = true, ""
 			if err != nil {
-				l.why = cmp.Or(err.Error(), "unknown error")
+				l.why = cmp.Or(unanswered(err), "unknown error")
 			} else {
 				l.up = now
 			}
@@ -116,6 +118,14 @@ func (w *linkWatch) round(ctx context.Context, due []*link, now time.Time,
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trying = false
+}
+
+// unanswered is why a peer port did not answer, in plain words where it is the connection.
+func unanswered(err error) string {
+	if asked, ok := errors.AsType[*url.Error](err); ok {
+		return netreason.Plain(asked.Err.Error())
+	}
+	return err.Error()
 }
 
 // errNotTried says that the node had nothing to try with: it says nothing of the port.

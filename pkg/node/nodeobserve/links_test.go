@@ -3,6 +3,8 @@ package nodeobserve
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -112,4 +114,22 @@ func TestLinks(t *testing.T) {
 		time.Sleep(linkTimeout)
 		synctest.Wait()
 	})
+}
+
+// Why a peer port does not answer is in plain words, whatever asked it.
+func TestAPeerPortThatDoesNotAnswerIsReportedInPlainWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"context deadline exceeded":                               "it did not answer in time",
+		"dial tcp 10.0.0.3:2380: i/o timeout":                     "10.0.0.3:2380: no connection in time",
+		"dial tcp 10.0.0.3:2380: connect: invalid argument":       "10.0.0.3:2380: invalid argument",
+		"tls: failed to verify certificate: x509: not authorised": "tls: failed to verify certificate: x509: not authorised",
+	} {
+		asked := &url.Error{Op: "Get", URL: "https://10.0.0.3:2380/version", Err: errors.New(text)}
+		if got := unanswered(fmt.Errorf("ask: %w", asked)); got != want {
+			t.Errorf("%s is reported as %s, want %s", text, got, want)
+		}
+	}
+	if got := unanswered(errors.New("status 503")); got != "status 503" {
+		t.Errorf("an answer is reported as %s", got)
+	}
 }
