@@ -236,7 +236,8 @@ func (t *tool) deleteCommand(ctx context.Context, cmd *cobra.Command, s *store.S
 }
 
 // stillShown says why the status shows a node whose record is deleted.
-const stillShown = "the status shows it until the daemons have forgotten it too: a day after they last heard of it"
+const stillShown = "the status shows it, and what waits for it waits, until the daemons have forgotten it too: a day after " +
+	"they last heard of it"
 
 func (t *tool) forget(ctx context.Context, cmd *cobra.Command, s *store.Store, name cluster.NodeName,
 	force bool) error {
