@@ -22,6 +22,9 @@ import (
 // connection, and at what answers there.
 const probeTimeout = 2 * time.Second
 
+// whereLog says where the log of an etcd is, of which only its URL is known.
+const whereLog = "journalctl -u etcd, or etcd.log in the data directory where an etcd-manager runs it"
+
 // An EndpointError says why there was no answer from an endpoint.
 type EndpointError struct {
 	// Endpoint is the client URL.
@@ -155,7 +158,7 @@ func (e *EndpointError) connect(ctx context.Context, host string) (net.Conn, boo
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Cause = cluster.CauseRefused
 		e.Text = "nothing listens there: connection refused"
-		e.Next = "check there whether etcd runs, and whether this is its client port: etcdadm info; journalctl -u etcd"
+		e.Next = "check there whether etcd runs, and whether this is its client port: etcdadm info; its log: " + whereLog
 	case errors.As(err, &timeout) && timeout.Timeout():
 		e.Cause = cluster.CauseTimeout
 		e.Text = fmt.Sprintf("no connection within %s", time.Since(began).Round(100*time.Millisecond))
@@ -217,8 +220,8 @@ func (e *EndpointError) ask(ctx context.Context, config *tls.Config) {
 	switch {
 	case err != nil:
 		e.Text = "it accepts connections but does not answer"
-		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: check its log " +
-			"(journalctl -u etcd)"
+		e.Next = "etcd hangs there, or waits for the other members before it serves for the first time: check its log: " +
+			whereLog
 	case s.Leader == 0:
 		e.Text = "the cluster has no leader: too few voters run and reach each other for a majority"
 		e.Next = "bring the other members back first; see what one member knows of them: etcdadm info"

@@ -96,8 +96,9 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		text, next     string
 		code           string
 	}{
-		{"nobody listens", "https://" + free, ours.client(client), "refused", "check there whether etcd runs, and whether this is its client port: etcdadm info; journalctl -u etcd", ""},
-		{"no node answers", "http://" + unreachable.Addr().String(), nil, "does not answer", "hangs", ""},
+		{"nobody listens", "https://" + free, ours.client(client), "refused", "check there whether etcd runs, and whether this is its client port: etcdadm info; its log: journalctl -u etcd, or etcd.log in the data directory where an etcd-manager runs it", ""},
+		{"no node answers", "http://" + unreachable.Addr().String(), nil, "does not answer",
+			"check its log: journalctl -u etcd, or etcd.log in the data directory where an etcd-manager runs it", ""},
 		{"no node answers a handshake", "https://" + unreachable.Addr().String(), ours.client(client), "does not answer",
 			"hangs", ""},
 		{"no such name", "https://a..b:2379", ours.client(client), "the name a..b cannot be resolved", "/etc/hosts", ""},
