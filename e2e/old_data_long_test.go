@@ -5,10 +5,12 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -68,6 +70,7 @@ func TestDataOfEtcd2(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	n.Kill()
+	byThePageOfOldData(t, c, n.Dir)
 	if err := os.Rename(filepath.Join(n.Dir, "member"), filepath.Join(t.TempDir(), "member")); err != nil {
 		t.Fatal(err)
 	}
@@ -88,4 +91,44 @@ func TestDataOfEtcd2(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// byThePageOfOldData makes a backup of the data of a stopped etcd 2.3.8, and restores it, by the lines of the
+// page, and reads what etcd has then.
+func byThePageOfOldData(t *testing.T, c *harness.Cluster, data string) {
+	t.Helper()
+	const page, heading = "docs/etcd2.md", "# Data of etcd 2 and of early etcd 3"
+	block := strings.ReplaceAll(harness.Block(t, "..", page, heading, 0, 1), "\\\n", " ")
+	lines := strings.Split(strings.TrimSpace(block), "\n")
+	m := etcdtest.New(t, "restored")
+	opt, restored, bin := t.TempDir(), filepath.Join(t.TempDir(), "etcd"), etcdtest.Binaries(t, v36)
+	from := etcdtest.Binaries(t, "2.3.8")
+	for name, of := range map[string]string{"old/etcd-v2.3.8": from.Etcd, "etcd-v" + v36: bin.Etcd} {
+		link := filepath.Join(opt, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(filepath.Dir(of), link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts := []string{"/var/etcd/data", data, "file:///mnt/etcd-store/main", "file://" + t.TempDir(), "=/opt", "=" + opt,
+		"/var/lib/etcd", restored, "https://10.0.0.1:2380", m.PeerURL}
+	env := append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"), "ETCDADM_ETCD_DIR="+c.EtcdDirs)
+	out, err := shell(t, env, strings.NewReplacer(texts...).Replace(lines[0]))
+	name := regexp.MustCompile(`20[0-9T:-]+Z-[0-9]+`).FindString(out)
+	if err != nil || name == "" {
+		t.Fatal(out, err)
+	}
+	texts = append(texts, "BACKUP", name)
+	if _, err := shell(t, env, strings.NewReplacer(texts...).Replace(lines[1])); err != nil {
+		t.Fatal(err)
+	}
+	m.DataDir = restored
+	m.Start(t, bin)
+	c.Eventually(harness.Soon, "the key of etcd 2", func(context.Context) error {
+		out, err := shell(t, env, bin.Etcdctl+" --endpoints="+m.ClientURL+" get --print-value-only /registry/pods/a")
+		if err == nil && strings.TrimSpace(out) != "x" {
+			t.Fatalf("there is %q", out)
+		}
+		return err
+	})
+	m.Stop(t)
 }

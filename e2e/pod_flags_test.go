@@ -181,10 +181,14 @@ func mainServes(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 			t.Errorf("%s is %d %s", url, code, text)
 		}
 	}
-	// A restore, as kops' page for operators says: the member is quarantined meanwhile.
+	// A restore, by the lines of the page: the member is quarantined meanwhile.
+	const page, heading, of = "docs/kops.md", "# kops", 2
+	const theirs, example = "s3://kops-state/prod.example.com/backups/etcd/main", "2026-11-20T10:39:37Z-000001"
+	lines := strings.Split(strings.TrimSpace(harness.Block(t, "..", page, heading, 1, of)), "\n")
+	env := append(os.Environ(), "PATH="+c.Bin+":"+os.Getenv("PATH"))
 	var backup string
 	eventually(t, c, "a backup", func() error {
-		out, err := c.Ctl("list-backups")
+		out, err := shell(t, env, strings.ReplaceAll(lines[0], theirs, c.StoreURL()))
 		for word := range strings.FieldsSeq(out) {
 			if strings.Contains(word, "Z-") {
 				backup = word
@@ -195,10 +199,17 @@ func mainServes(t *testing.T, c *harness.Cluster, m *harness.Machine) {
 		}
 		return err
 	})
+	// The daemon runs with what the page has, and more.
+	line := strings.ReplaceAll(harness.Block(t, "..", page, heading, 0, of), "\\\n", " ")
+	for _, arg := range strings.Fields(strings.ReplaceAll(line, theirs, "/rootfs"+c.Store))[1:] {
+		if arg = strings.Replace(arg, "=/rootfs", "=file:///rootfs", 1); !slices.Contains(harness.KopsMain.AWSArgs(c), arg) {
+			t.Errorf("the page has %s, which kops does not write", arg)
+		}
+	}
 	c.Restored = true
 	said := m.LogSize()
-	if out, err := c.Ctl("restore-backup", backup); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if _, err := shell(t, env, strings.NewReplacer(theirs, c.StoreURL(), example, backup).Replace(lines[1])); err != nil {
+		t.Fatal(err)
 	}
 	m.WaitSaid(harness.Soon, said, "configuring client listeners", ":3994")
 	m.WaitSaid(harness.Soon, said, "configuring client listeners", ":4001")
