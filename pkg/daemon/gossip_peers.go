@@ -170,11 +170,23 @@ func untilMissing(v *lease.Vote, said bool, now time.Time) time.Duration {
 
 // watch says when nobody coordinates, as far as this lease voter can see.
 func (c *peerGroup) watch(ctx context.Context) {
-	said := false
-	for wait.For(ctx, untilMissing(c.d.node.voted.Load(), said, c.d.now())) == nil {
+	said, again := false, false
+	for {
+		pause := untilMissing(c.d.node.voted.Load(), said, c.d.now())
+		due := c.d.now().Add(pause)
+		if wait.For(ctx, pause) != nil {
+			return
+		}
+		c.d.late(due)
 		v := c.d.node.voted.Load()
 		now := missing(c.d.name, c.d.state.LeaseVoters(), c.d.fleet.Lease().LeaseVoters(), v, c.d.state.State().Pause != nil,
 			c.d.now())
+		if now && !said && !again {
+			// A daemon that stood still finds that first, and hears of a coordinator then.
+			again = true
+			continue
+		}
+		again = false
 		switch {
 		case now && !said:
 			c.d.log.Error("no daemon coordinates: nobody asks for this lease voter's vote", "since", v.At.Format(time.RFC3339),
@@ -188,6 +200,9 @@ func (c *peerGroup) watch(ctx context.Context) {
 		said = now
 	}
 }
+
+// late takes in that this daemon goes on now, and wanted to at due: see [lease.Vote.Late].
+func (d *Daemon) late(due time.Time) { d.node.late(due, d.state.LeaseVoters()) }
 
 // candidate says whether this daemon should try for the lease.
 func (c *peerGroup) candidate() bool {

@@ -35,7 +35,7 @@ type node struct {
 	known func(ctx context.Context) *cluster.Known
 	// voted is the node's last vote, nil for none.
 	voted atomic.Pointer[lease.Vote]
-	// released is called when the lease was released.
+	// released is called when another run of a daemon, or a person, has released the lease.
 	released func()
 }
 
@@ -160,10 +160,19 @@ func (n *node) Lease(ctx context.Context, req lease.Request) (lease.Reply, error
 		return reply, nil
 	}
 	n.voted.Store(next)
-	if req.Release && n.released != nil {
+	// This daemon's own loop knows of it, and waits before it asks for another term.
+	if req.Release && n.released != nil && req.Boot != n.boot {
 		n.released()
 	}
 	return reply, nil
+}
+
+// late makes the node's vote what it is for a node that goes on now, and wanted to at due.
+func (n *node) late(due time.Time, record cluster.LeaseVoters) {
+	v := n.voted.Load()
+	if next := v.Late(due, n.now(), record); next != v {
+		n.voted.CompareAndSwap(v, next) // a vote that has just been given counts
+	}
 }
 
 // vote returns the node's last vote, nil for none. A lease voter that has not voted yet counts from the

@@ -245,6 +245,44 @@ func TestAVoteIsOnTheDiskAndInTheAnswer(t *testing.T) {
 	}
 }
 
+// A campaign that was lost is given back to the node itself, too. That wakes its own loop no more: it
+// would ask for the next term at once, for as long as it takes the coordinator for gone.
+func TestWhatADaemonGivesBackItselfDoesNotWakeItsLoop(t *testing.T) {
+	s := newSite(t)
+	must(t, s.Execute(t.Context(), order(0, "b", prepareA)))
+	woken := 0
+	s.released = func() { woken++ }
+	for i, boot := range []cluster.Token{s.boot, "boot-of-a-command"} {
+		req := ask(cluster.Term(3+i), "a")
+		req.Boot = boot
+		if r, err := s.Lease(t.Context(), req); err != nil || !r.Granted {
+			t.Fatalf("it answers %+v, %v", r, err)
+		}
+		req.Release = true
+		if r, err := s.Lease(t.Context(), req); err != nil || !r.Granted || woken != i {
+			t.Fatalf("%s gives it back: %+v, %v; the loop was woken %d times", boot, r, err, woken)
+		}
+	}
+}
+
+// A daemon that stood still listens as at its start, and its missing coordinator counts from then.
+func TestADaemonThatStoodStillListensFirst(t *testing.T) {
+	s := newSite(t)
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	record := cluster.LeaseVoters{Token: "t1", Names: []cluster.NodeName{"a", "b", "c"}}
+	vote := &lease.Vote{At: now.Add(-20 * time.Second), To: "b"}
+	s.voted.Store(vote)
+	s.late(now.Add(-time.Second), record)
+	if v := s.voted.Load(); v != vote {
+		t.Errorf("a busy machine made it %+v", v)
+	}
+	s.late(now.Add(-17*time.Second), record)
+	if v := s.voted.Load(); v == nil || !v.Started || !v.At.Equal(now) {
+		t.Errorf("after a gap it is %+v", v)
+	}
+}
+
 func TestThePortAnswersAsTheNode(t *testing.T) {
 	s := newSite(t)
 	h := handler{s.node}

@@ -360,6 +360,7 @@ func (d *Daemon) loop() *reconcile.Loop {
 		Fit:      d.fit,
 		Progress: func(within time.Duration) { d.progress.within(d.now(), within) },
 		Deadline: apply.Timeout,
+		Late:     d.late,
 		Report:   d.report, Wake: d.peerGroup.changed(), News: d.news, Log: d.log, Now: d.now,
 	})
 }

@@ -45,6 +45,20 @@ func StartVote(now time.Time, record cluster.LeaseVoters) *Vote {
 	return &Vote{At: now, Started: len(record.Names) > 1}
 }
 
+// Late returns v, or for a node that goes on at now and wanted to at due, a vote as at its start: where it
+// stood still for longer than a lease, that its vote has run out says nothing of who had it. It listens for
+// as long as one that has been heard, since others have to find it again. Record is that on its disk.
+func (v *Vote) Late(due, now time.Time, record cluster.LeaseVoters) *Vote {
+	if v == nil || now.Sub(due) <= DefaultTTL || now.Before(v.until()) {
+		return v
+	}
+	next := StartVote(now, record)
+	if next != nil {
+		next.Heard = next.Started
+	}
+	return next
+}
+
 // Since returns v, or where there is none, and the node self is one of the lease voters, a
 // vote for nobody: it was made a lease voter, and counts from now.
 func (v *Vote) Since(now time.Time, self cluster.NodeName, leaseVoters []cluster.NodeName) *Vote {

@@ -77,6 +77,8 @@ type Options struct {
 	Progress func(within time.Duration)
 	// Deadline says how long an operation may take; nil for no time worth naming.
 	Deadline func(obs cluster.Observation, op plan.Operation) time.Duration
+	// Late is called before each cycle with the time at which it was due. It may be nil.
+	Late func(due time.Time)
 	// Wake ends a pause early, as does News.
 	Wake, News <-chan struct{}
 	// StoreFlag is the flag with the location of the store, for the command lines in the log.
@@ -188,6 +190,7 @@ func New(o Options) *Loop {
 func (l *Loop) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	due := l.o.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -205,10 +208,12 @@ func (l *Loop) Run(ctx context.Context) {
 			l.idle = time.Time{}
 		case <-l.backupEnded():
 		}
+		l.late(due)
 		l.o.Progress(cycleLimit)
 		l.o.Lease.Rest(l.calm())
 		pause := l.cycle(ctx)
 		l.o.Progress(pause + cycleLimit)
+		due = l.o.Now().Add(pause)
 		timer.Reset(pause)
 	}
 }

@@ -17,3 +17,10 @@ func (l *Loop) rest(pause time.Duration) time.Duration {
 
 // calm reports whether there has been nothing to do for a while.
 func (l *Loop) calm() bool { return !l.idle.IsZero() && l.o.Now().Sub(l.idle) >= calmDelay }
+
+// late says when the cycle that begins was due: a daemon that stood still has to know that.
+func (l *Loop) late(due time.Time) {
+	if l.o.Late != nil {
+		l.o.Late(due)
+	}
+}

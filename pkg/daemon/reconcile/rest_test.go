@@ -40,3 +40,19 @@ func TestTheLeaseOfACalmClusterIsOneForRest(t *testing.T) {
 		equal(t, "the lease rests while something is done", during, false)
 	})
 }
+
+// Each cycle says when it was due, so that a daemon that stood still knows that.
+func TestACycleSaysWhenItWasDue(t *testing.T) {
+	run(t, func(t *testing.T, w *world) {
+		w.candidate = false
+		var late []time.Duration
+		w.late = func(due time.Time) { late = append(late, time.Since(due)) }
+		w.pass(time.Second)
+		if len(late) < 2 {
+			t.Fatalf("it was said %d times", len(late))
+		}
+		for _, d := range late {
+			equal(t, "how late a cycle is", d, 0)
+		}
+	})
+}

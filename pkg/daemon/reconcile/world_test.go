@@ -44,6 +44,8 @@ type world struct {
 	unfit error
 	// won is called when the lease has been won.
 	won func()
+	// late is called with the time at which a cycle was due, nil for nothing.
+	late func(due time.Time)
 	// early are the lease voters that are asked before an observation.
 	early cluster.LeaseVoters
 	until time.Time
@@ -149,6 +151,13 @@ func (w *world) options() Options {
 			defer w.mu.Unlock()
 			if w.won != nil {
 				w.won()
+			}
+		},
+		Late: func(due time.Time) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.late != nil {
+				w.late(due)
 			}
 		},
 		Quiet: func() time.Duration {

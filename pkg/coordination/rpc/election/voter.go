@@ -116,6 +116,10 @@ func (v *Voter) Lease(ctx context.Context, req lease.Request) (lease.Reply, erro
 		return lease.Reply{}, err
 	}
 	defer v.leave()
+	if err := ctx.Err(); err != nil && !req.Release {
+		// Who asked does not wait for it any more: a promise would bind this node for nothing.
+		return lease.Reply{}, fmt.Errorf("the request is over: %w", context.Cause(ctx))
+	}
 	if err := v.settle(); err != nil {
 		return v.g.Refuse(v.o.Now(), err.Error()), nil
 	}

@@ -45,6 +45,30 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 	}
 }
 
+// A request whose caller does not wait for it any more, as one that lay in a socket while the process stood
+// still, is not promised anything, and nothing is written for it..
+func TestARequestThatIsOverIsNotGranted(t *testing.T) {
+	record := cluster.LeaseVoters{Token: "t1", Term: 1, Names: list{"a", "b"}}
+	written := 0
+	v := NewVoter(VoterOptions{
+		Cluster: "c", Self: "a", Durable: lease.Durable{Term: 1, LeaseVoters: record},
+		Persist: func(lease.Durable) error { written++; return nil },
+	})
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := lease.Request{
+		Cluster: "c", Token: "t1", Term: 5, Holder: "b", Boot: "x", TTL: lease.DefaultTTL, LeaseVoters: record,
+	}
+	for range 20 { // which of two ready channels is taken is not determined
+		if r, err := v.Lease(over, req); err == nil || r.Granted || written != 0 {
+			t.Fatalf("it answers %+v, %v, and has written %d times", r, err, written)
+		}
+	}
+	if r, err := v.Lease(t.Context(), req); err != nil || !r.Granted {
+		t.Errorf("who waits gets %+v, %v", r, err)
+	}
+}
+
 // Who asks says itself who it is; only the node itself may have the lease without being a
 // lease voter.
 func TestAVoterRefusesWhoIsNoLeaseVoter(t *testing.T) {
