@@ -46,7 +46,7 @@ func TestAStandingDoesNotWaitForTheDisk(t *testing.T) {
 }
 
 // A request whose caller does not wait for it any more, as one that lay in a socket while the process stood
-// still, is not promised anything, and nothing is written for it..
+// still, is not promised anything, and nothing is written for it.
 func TestARequestThatIsOverIsNotGranted(t *testing.T) {
 	record := cluster.LeaseVoters{Token: "t1", Term: 1, Names: list{"a", "b"}}
 	written := 0
