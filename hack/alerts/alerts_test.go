@@ -77,7 +77,7 @@ var scenes = []scene{
 		`etcdadm_coordinator{cluster="main",instance="a"} 1x576
 		 etcdadm_coordinator{cluster="main",instance="b"} 0x570`,
 		`etcdadm_coordinator{cluster="main",instance="a",pod="x"} 1x500 _x76
-		 etcdadm_coordinator{cluster="main",instance="a",pod="y"} _x500 1x76
+		 etcdadm_coordinator{cluster="main",instance="a",pod="y"} 1 _x499 1x76
 		 etcdadm_coordinator{cluster="main",instance="b"} 0x300
 		 etcdadm_coordinator{cluster="events",instance="b"} 0x570`},
 	{"EtcdadmEtcdRestarts",

@@ -230,7 +230,7 @@ func (*noCertificateError) Error() string {
 func (*noCertificateError) Hint() string {
 	return "on a machine that has the daemons' CAs: --pki-dir=" + cluster.AutoPKI + " for etcdadm auto, --pki-dir=" +
 		cluster.ManagerPKI + " for etcd-manager; elsewhere --cert, --key and --cacert, of the files that this makes there: " +
-		"etcdadm certs person NAME"
+		"etcdadm certs user NAME"
 }
 
 // fileCredentials uses a certificate that somebody else has issued.

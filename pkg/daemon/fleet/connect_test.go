@@ -256,7 +256,7 @@ func TestAMissingCertificateHasAHint(t *testing.T) {
 	_, readerErr := ReaderTLS(ConnectOptions{})
 	for _, err := range []error{err, readerErr} {
 		wantError(t, err, "a client certificate is missing")
-		for _, want := range []string{"--pki-dir=/etc/etcd-manager/pki for etcdadm auto", "etcdadm certs person NAME"} {
+		for _, want := range []string{"--pki-dir=/etc/etcd-manager/pki for etcdadm auto", "etcdadm certs user NAME"} {
 			if got := rpc.HintOf(err); !strings.Contains(got, want) {
 				t.Errorf("%v has the hint %q, want %q in it", err, got, want)
 			}

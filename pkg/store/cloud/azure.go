@@ -213,7 +213,7 @@ func explainAzure(name string, err error) error {
 	case errors.As(err, &answer):
 	case strings.Contains(err.Error(), "failed to acquire a token"):
 		// Of none of the sources that azidentity tries; the error has no type.
-		return &credentialsError{service: "Azure", kind: store.ErrDenied, err: err,
+		return &credentialsError{service: "Azure", err: err,
 			next: "set AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, or give the machine a managed identity"}
 	default:
 		return nil

@@ -63,7 +63,7 @@ func (c *gcsConfig) dial(ctx context.Context) (*store.Bucket, error) {
 			Scopes: []string{gcsScope}, UniverseDomain: c.universe,
 		})
 		if err != nil {
-			return nil, &credentialsError{service: "Google Cloud Storage", kind: store.ErrDenied, err: err,
+			return nil, &credentialsError{service: "Google Cloud Storage", err: err,
 				next: "set GOOGLE_APPLICATION_CREDENTIALS to the file of a key, or give the machine a service account"}
 		}
 		client.Transport = &oauth2.Transport{Source: found.TokenSource}
