@@ -184,11 +184,34 @@ func (m *Machine) powerOn() {
 	}
 }
 
+// bootTries is how often a machine is turned on that ends while it boots.
+const bootTries = 3
+
 // awaitBoot waits until systemd has started all that belongs to the default
-// target, or has given it up.
+// target, or has given it up. A machine that ends meanwhile is turned on again:
+// where many containers start at once the first process of one may end, which
+// nothing on the machine has caused.
 func (m *Machine) awaitBoot() {
 	m.t.Helper()
-	m.Await(bootTime, `case $(systemctl is-system-running --wait 2>/dev/null) in running | degraded) ;; *) exit 1 ;; esac`)
+	ctx, stop := context.WithTimeout(m.t.Context(), bootTime)
+	defer stop()
+	var r Result
+	tries := 1
+	err := poll(ctx, func() (bool, error) {
+		var err error
+		r, err = run(ctx, nil, "exec", m.id, "systemctl", "is-system-running", "--wait")
+		if err == nil && strings.HasSuffix(r.Stderr, "is not running\n") && tries < bootTries {
+			tries++
+			logs, _ := run(ctx, nil, "logs", "--tail=20", m.id) //nolint:errcheck // what there is
+			m.t.Logf("%s ended while it booted, and is turned on again: %s", m.Name, logs)
+			m.powerOn()
+		}
+		state := strings.TrimSpace(r.Stdout)
+		return state == "running" || state == "degraded", err
+	})
+	if err != nil {
+		m.t.Fatalf("%s does not come up: %v\n%s", m.Name, err, r)
+	}
 }
 
 func (m *Machine) unpack(archive *bytes.Buffer) {

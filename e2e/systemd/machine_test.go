@@ -81,6 +81,18 @@ tar -xzf /var/cache/etcdadm/etcd/v3.6.16/etcd-v3.6.16-linux-*.tar.gz --transform
 	}
 }
 
+// A machine that ends while it boots is turned on again, as now and then one does.
+func TestMachinesThatEndWhileTheyBoot(t *testing.T) {
+	t.Parallel()
+	m := Start(t, 1)[0]
+	m.Write("/root/kept", "x", 0o600)
+	m.Kill()
+	m.awaitBoot()
+	if got := m.Read("/root/kept"); got != "x" {
+		t.Errorf("it comes up with %q", got)
+	}
+}
+
 func TestMachinesProtect(t *testing.T) {
 	t.Parallel()
 	m := Start(t, 1)[0]
