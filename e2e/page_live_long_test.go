@@ -177,7 +177,7 @@ func TestStatusPageIsLiveInABrowser(t *testing.T) {
 	// The daemon of c hangs, and its etcd serves.
 	c.Node("c").Pause()
 	wait("that the daemon of c does not answer", "degraded", "the daemon of node c does not answer (seen ",
-		"look whether etcd-manager runs there")
+		"check whether etcd-manager runs there")
 	if got := page.value(lines); got != "unknown,unknown,up" {
 		t.Errorf("the links of a machine whose daemon hangs are drawn as %s", got)
 	}

@@ -71,11 +71,11 @@ func TestAClusterWhoseDaemonsAreGoneIsUnknown(t *testing.T) {
 	dir := published(t, a, b, c)
 	out, reported, code := run(t, "status", "--check", "--insecure", "--etcd-insecure", "--backup-store="+dir)
 	says(t, "with a store", out+reported, code, "^health +unknown; no daemon answers; node a: .*"+a+".*connection refused",
-		"^error: the health of the cluster is unknown: no daemon answers", "^hint: look whether etcd-manager runs")
+		"^error: the health of the cluster is unknown: no daemon answers", "^hint: check whether etcd-manager runs")
 	_, reported, code = run(t, "status", "--check", "--insecure", "--etcd-insecure", "--nodes="+a+","+b)
 	says(t, "without one", reported, code,
 		"^error: none of "+a+", "+b+" answers: "+a+": .*connection refused; "+b+": .*refused",
-		"^hint: look whether etcd-manager runs there")
+		"^hint: check whether etcd-manager runs there")
 	if strings.Contains(reported, "transport:") || strings.Contains(reported, "desc =") {
 		t.Errorf("it has the words of gRPC: %s", reported)
 	}

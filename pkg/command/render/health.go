@@ -148,10 +148,10 @@ func (e *unhealthyError) Hint() string {
 		return ""
 	}
 	if e.unreachable {
-		return "look whether etcd-manager runs on each machine; where they cannot be reached from here, --published goes by what " +
+		return "check whether etcd-manager runs on each machine; where they cannot be reached from here, --published goes by what " +
 			"was published last, as do ETCDADM_PUBLISHED=true and a context with \"published: true\""
 	}
-	return "look whether etcd-manager runs on each machine, and what it logs; its etcd may serve all the same"
+	return "check whether etcd-manager runs on each machine, and what it logs; its etcd may serve all the same"
 }
 
 // health judges a report that is not stale, and says why the cluster is not healthy.

@@ -103,7 +103,7 @@ func TestHealth(t *testing.T) {
 		},
 		"all serve, and a daemon does not answer": {
 			members: well("a", "b", "c"), nodes: daemons("a", "b", "c"), want: Degraded,
-			because: "the daemon of node c does not answer (seen 3m ago), so nothing manages its etcd: look whether etcd-manager runs there",
+			because: "the daemon of node c does not answer (seen 3m ago), so nothing manages its etcd: check whether etcd-manager runs there",
 			code:    8,
 		},
 		"all serve, and a daemon was never seen": {
@@ -117,7 +117,7 @@ func TestHealth(t *testing.T) {
 		},
 		"all serve, and one has no daemon": {
 			members: well("a", "b", "c"), nodes: daemons("a", "b", "x"), want: Degraded,
-			because: "no daemon is known for member c, so nothing manages its etcd: look whether", code: 8,
+			because: "no daemon is known for member c, so nothing manages its etcd: check whether", code: 8,
 		},
 		"a node without a member does not answer": {
 			members: well("a", "b", "c"), nodes: append(daemons("a", "b", "x"), cluster.Node{Name: "c", Reachable: true}),

@@ -250,7 +250,7 @@ func (p *page) nodes(obs cluster.Observation) (rows [][]string) {
 		process := string(n.Process.State)
 		if !n.Reachable {
 			answers = "no"
-			if since := silentSince(obs, n, p.now); since != "" {
+			if since := lastAnswer(obs, n, p.now); since != "" {
 				answers += ", " + since
 			}
 			if n.OtherCluster != "" {

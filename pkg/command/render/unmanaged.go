@@ -18,7 +18,7 @@ func unmanaged(r *reconcile.Report, now time.Time) (list []string) {
 	if !slices.ContainsFunc(obs.Nodes, func(n cluster.Node) bool { return n.Reachable }) {
 		return nil
 	}
-	const look = ", so nothing manages its etcd: look whether etcd-manager runs "
+	const advice = ", so nothing manages its etcd: check whether etcd-manager runs "
 	for _, m := range obs.Members {
 		if m.Name == "" {
 			continue // it has never started
@@ -28,16 +28,16 @@ func unmanaged(r *reconcile.Report, now time.Time) (list []string) {
 		case i < 0 && slices.ContainsFunc(r.Holds, isTakeover):
 			// A daemon of the existing tool runs there, as the hold says.
 		case i < 0:
-			list = append(list, fmt.Sprintf("no daemon is known for member %s%son its machine", m.Name, look))
+			list = append(list, fmt.Sprintf("no daemon is known for member %s%son its machine", m.Name, advice))
 		case obs.Nodes[i].OtherCluster != "":
 			list = append(list, fmt.Sprintf("the daemon of node %s answers for cluster %s only, so nothing manages its etcd: "+
-				"look how etcd-manager is started there", m.Name, obs.Nodes[i].OtherCluster))
+				"check how etcd-manager is started there", m.Name, obs.Nodes[i].OtherCluster))
 		case !obs.Nodes[i].Reachable:
 			text := "the daemon of node " + string(m.Name) + " does not answer"
-			if since := silentSince(obs, obs.Nodes[i], now); since != "" {
+			if since := lastAnswer(obs, obs.Nodes[i], now); since != "" {
 				text += " (" + since + ")"
 			}
-			list = append(list, text+look+"there")
+			list = append(list, text+advice+"there")
 		}
 	}
 	return list
@@ -47,9 +47,9 @@ func isTakeover(h plan.Hold) bool {
 	return h.Reason == plan.TakingOver || h.Reason == plan.ExistingDaemon
 }
 
-// silentSince says when a node that does not answer did so last, nothing where the observer
-// cannot know: a person's command has not seen any node before.
-func silentSince(obs cluster.Observation, n cluster.Node, now time.Time) string {
+// lastAnswer says when a node that does not answer did so last, nothing where the observer
+// cannot know: a command that is run once has not seen any node before.
+func lastAnswer(obs cluster.Observation, n cluster.Node, now time.Time) string {
 	switch {
 	case !n.LastSeen.IsZero():
 		return "seen " + Age(now.Sub(n.LastSeen))

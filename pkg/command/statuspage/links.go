@@ -23,7 +23,7 @@ func links(n cluster.Node, obs cluster.Observation, names map[cluster.MemberID]c
 		}
 		for _, m := range obs.Members {
 			if m.Name != "" && m.Name != n.Name {
-				list = append(list, Link{From: n.Name, To: m.Name, State: linkUnknown, Why: silent(n.Name)})
+				list = append(list, Link{From: n.Name, To: m.Name, State: linkUnknown, Why: unanswered(n.Name)})
 			}
 		}
 		return list
@@ -40,14 +40,14 @@ func links(n cluster.Node, obs cluster.Observation, names map[cluster.MemberID]c
 		case !l.Tried:
 			link.State = linkUnknown
 		case gone(l.Member, to, obs):
-			link.State, link.Why = linkUnknown, silent(to)+", and neither does its etcd"
+			link.State, link.Why = linkUnknown, unanswered(to)+", and neither does its etcd"
 		}
 		list = append(list, link)
 	}
 	return list
 }
 
-func silent(name cluster.NodeName) string {
+func unanswered(name cluster.NodeName) string {
 	return "the daemon of " + string(name) + " does not answer"
 }
 

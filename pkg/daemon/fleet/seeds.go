@@ -31,7 +31,7 @@ func (e *NoAnswerError) Hint() string {
 	case strings.Contains(e.Text, netreason.NoAnswer):
 		return "the machine or its etcd-manager hangs: look at its log there, and restart it; its etcd may serve all the same"
 	}
-	return "look whether etcd-manager runs there, and listens at that address and port (--address, --grpc-port); " +
+	return "check whether etcd-manager runs there, and listens at that address and port (--address, --grpc-port); " +
 		"its etcd may serve all the same"
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// silent is a listener that takes connections and never answers.
-func silent(t *testing.T) string {
+// unansweringServer is a listener that takes connections and never answers.
+func unansweringServer(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestADownloadReportsFromWhereAndWhyATryFailed(t *testing.T) {
 		o.Fetching = func(url string) { said = append(said, "from "+url) }
 		o.Failed = func(text string) { said = append(said, text) }
 	}
-	at := silent(t)
+	at := unansweringServer(t)
 	o := local(t, "3.6.99")
 	o.Sources.ReleaseURL, o.Sources.SHA256 = "https://user:secret@"+at, strings.Repeat("0", 64)
 	o.ConnectTimeout = 20 * time.Millisecond
